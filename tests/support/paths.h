@@ -1,0 +1,23 @@
+// Where tests find their data: unpacked archives and the default model.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+namespace remontoir {
+
+// A file of tests/data's archives, e.g. "tiny/manifest.json".
+inline std::string TestData(const std::string& name) {
+  return std::string(REMONTOIR_TEST_DATA) + "/" + name;
+}
+
+// SmolLM2-135M-Instruct.Q4_1.gguf as scripts/fetch_model leaves it.
+inline std::string DefaultModelPath() {
+  const char* home = std::getenv("REMONTOIR_HOME");
+  const std::string folder = home != nullptr && *home != '\0'
+                                 ? std::string(home)
+                                 : std::string(std::getenv("HOME")) + "/.cache/remontoir";
+  return folder + "/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+}  // namespace remontoir
