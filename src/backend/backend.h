@@ -1,0 +1,80 @@
+// A device: owns weights, KV pages and activations, and runs a round's operations in one dispatch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "backend/program.h"
+#include "base/status.h"
+#include "tensor/kv_layout.h"
+#include "tensor/tensor_view.h"
+
+namespace remontoir {
+
+enum class ComputeMode : uint8_t {
+  kAuto,  // quantised weights meet 8-bit activations; float weights meet float32
+  kF32,   // everything in float32, for conformance
+};
+
+// Bounds of any round; memory is planned from them.
+struct RoundLimits {
+  int32_t rows_max = 512;        // tokens of a round
+  int32_t sequences_max = 8;
+  int32_t logit_rows_max = 128;
+  int32_t context_max = 0;       // keys of one sequence
+};
+
+// One mixed round: the rows of all sequences, sequence by sequence, positions ascending.
+struct RoundInputs {
+  std::span<const int32_t> tokens;            // [rows] rows of the embedding table
+  std::span<const int32_t> positions;         // [rows]
+  std::span<const int32_t> cu_seqlens_q;      // [sequences + 1] rows of each sequence
+  std::span<const int64_t> cu_seqlens_k;      // [sequences + 1] running sum of keys after the round
+  std::span<const KvPageId> page_table;       // pages of all sequences, one after the other
+  std::span<const int32_t> page_table_begin;  // [sequences + 1] into page_table
+  std::span<const int32_t> logit_rows;        // ascending rows whose logits are wanted
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Loading, in any order, before Prepare. The view's bytes must stay mapped until Prepare returns
+  // (for AddEmbedding: as long as the backend lives). Errors name the tensor.
+  virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
+  virtual Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) = 0;
+  virtual Result<WeightId> AddVector(const TensorView& view, const std::string& name) = 0;
+  virtual Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) = 0;
+
+  // Takes all memory: KV pages and activations for any round within the limits. After it, Run
+  // allocates nothing.
+  virtual Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
+                         const RoundLimits& limits) = 0;
+
+  // Runs the program. Inputs must lie within the limits and name valid pages (checked: a violation
+  // is a bug of ours).
+  virtual void Run(const RoundInputs& inputs) = 0;
+
+  // Logits of inputs.logit_rows[i] of the last Run: [vocabulary], valid until the next Run.
+  virtual std::span<const float> Logits(int32_t i) const = 0;
+
+  // Rows of an activation after the last Run, for conformance tests and diagnosis.
+  virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
+
+  virtual int64_t weights_bytes() const = 0;
+  virtual int64_t kv_bytes() const = 0;
+  virtual int64_t activation_bytes() const = 0;
+  virtual std::string Describe() const = 0;  // "cpu, 2 threads, avx2"
+};
+
+struct CpuBackendOptions {
+  int32_t threads = 0;  // 0: as many as cores
+  ComputeMode compute = ComputeMode::kAuto;
+};
+
+// The CPU back end. REMONTOIR_ISA=scalar forces the scalar kernels.
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+
+}  // namespace remontoir

@@ -1,0 +1,165 @@
+// The list of operations of a round: made once when a model is loaded, run every round.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tensor/kv_layout.h"
+
+namespace remontoir {
+
+enum class WeightId : int32_t {};
+enum class ActivationId : int32_t {};
+inline constexpr WeightId kNoWeight{-1};
+inline constexpr ActivationId kNoActivation{-1};
+
+// What a row of an activation stands for.
+enum class RowSpace : uint8_t {
+  kTokens,   // one row a token of the round
+  kExperts,  // one row a (token, chosen expert), grouped by expert
+  kLogits,   // one row a token whose logits were asked for
+};
+
+// A float32 matrix [rows of the round][width]; the backend may keep quantised forms beside it.
+struct Activation {
+  std::string name;
+  RowSpace rows = RowSpace::kTokens;
+  int32_t width = 0;
+};
+
+enum class GateKind : uint8_t { kSilu, kGeluTanh };
+
+// out[r] = table[token of row r] * scale
+struct EmbedOp {
+  WeightId table;
+  ActivationId out;
+  float scale = 1;
+};
+
+// RMS norm: out = in / sqrt(mean(in^2) + epsilon) * weight, over runs of `group_width` values
+// (a head for q/k norms; the whole row when group_width is the width).
+struct NormOp {
+  ActivationId in;
+  ActivationId out;  // may be `in`
+  WeightId weight;   // [group_width]
+  float epsilon = 0;
+  int32_t group_width = 0;
+};
+
+// out_i = in * weight_i^T + bias_i for up to three matrices that share one input.
+struct MatMulOp {
+  struct Product {
+    WeightId weight = kNoWeight;  // [out width][in width]
+    ActivationId out = kNoActivation;
+    WeightId bias = kNoWeight;    // [out width] or none
+  };
+  ActivationId in;
+  std::array<Product, 3> products;
+  int32_t product_count = 0;
+};
+
+enum class RopePairing : uint8_t {
+  kInterleaved,  // rotates (x[2i], x[2i+1])
+  kHalves,       // rotates (x[i], x[i + n/2])
+};
+
+struct RopeParams {
+  RopePairing pairing = RopePairing::kInterleaved;
+  std::vector<float> frequencies;  // [rotary width / 2] radians a position; empty: no rotation
+  float magnitude = 1;             // multiplies cos and sin (YaRN)
+};
+
+// Rotates queries in place and keys on their way into the layer's KV page; copies values there.
+struct RopeIntoKvOp {
+  ActivationId queries;  // [heads * key_width]
+  ActivationId keys;     // [kv_heads * key_width]
+  ActivationId values;   // [kv_heads * value_width]
+  int32_t layer = 0;
+  int32_t heads = 0;
+  RopeParams rope;
+};
+
+// out = softmax(cap(q k^T * scale) over the visible keys) v
+struct AttentionOp {
+  ActivationId queries;
+  ActivationId out;  // [heads * value_width]
+  int32_t layer = 0;
+  int32_t heads = 0;
+  float scale = 1;
+  float soft_cap = 0;               // 0 = off; else cap * tanh(x / cap)
+  int32_t window = 0;               // 0 = all earlier keys
+  WeightId sink_logits = kNoWeight; // [heads] learned logits that join the softmax's sum
+};
+
+// out = activation(gate) * up
+struct GatedActivationOp {
+  ActivationId gate;
+  ActivationId up;
+  ActivationId out;  // may be `gate`
+  GateKind kind = GateKind::kSilu;
+};
+
+// inout += in
+struct AddOp {
+  ActivationId in;
+  ActivationId inout;
+};
+
+// Softmax over all experts of each row's router logits, then the best `experts_used` (ties: lower
+// number), their weights renormalised to sum 1 if asked. Groups the chosen (row, expert) pairs by
+// expert for the grouped operations that follow, until the next RouteOp.
+struct RouteOp {
+  ActivationId logits;  // [experts]
+  int32_t experts = 0;
+  int32_t experts_used = 0;
+  bool renormalise = true;
+};
+
+// Products of each expert row with its own expert's matrix. `in` is in token rows (gathered on the
+// way) or in expert rows.
+struct GroupedMatMulOp {
+  ActivationId in;
+  std::array<MatMulOp::Product, 2> products;  // weights [experts][out width][in width]
+  int32_t product_count = 0;
+};
+
+// out[token] = sum of its expert rows times their gate weights, in order of rank.
+struct ExpertCombineOp {
+  ActivationId in;   // expert rows
+  ActivationId out;  // token rows
+};
+
+// Copies the rows whose logits were asked for into a kLogits activation.
+struct GatherLogitRowsOp {
+  ActivationId in;
+  ActivationId out;
+};
+
+// logits = cap(in * weight^T * scale); the round's output.
+struct LogitsOp {
+  ActivationId in;  // kLogits rows
+  WeightId weight;  // [vocabulary][width]
+  float scale = 1;
+  float soft_cap = 0;
+};
+
+using Operation = std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp,
+                               GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp, ExpertCombineOp,
+                               GatherLogitRowsOp, LogitsOp>;
+
+struct Program {
+  std::vector<Activation> activations;
+  std::vector<Operation> operations;
+  int32_t vocabulary_size = 0;
+  int32_t experts_used_max = 0;  // 0: dense
+
+  ActivationId AddActivation(std::string name, int32_t width, RowSpace rows = RowSpace::kTokens) {
+    activations.push_back({std::move(name), rows, width});
+    return ActivationId(static_cast<int32_t>(activations.size()) - 1);
+  }
+};
+
+}  // namespace remontoir

@@ -1,0 +1,93 @@
+// The token side's conductor: one loop of mixed prefill/decode rounds over all sequences.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/notifier.h"
+#include "base/spsc_ring.h"
+#include "base/status.h"
+#include "engine/request.h"
+#include "engine/token_event.h"
+
+namespace remontoir {
+
+class ModelRunner;
+
+// The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner before
+// Submit, so that the engine allocates nothing for it. One consumer thread.
+class Generation {
+ public:
+  // `notifier` (may be null) is notified after every round that pushed events or ended the sequence.
+  Generation(Request request, Notifier* notifier);
+
+  const Request& request() const { return request_; }
+
+  // Next event, oldest first. After one whose finish isn't kNone there are no more.
+  bool TryPop(TokenEvent& event) { return events_.TryPop(event); }
+
+  // Any thread, any time, more than once. The sequence's room is free within one round; its last
+  // event says kCancelled unless it ended before.
+  void Cancel();
+
+  // Facts for headers and usage, valid once the first event was popped.
+  int64_t queue_us() const { return queue_us_.load(std::memory_order_acquire); }
+  int32_t cached_tokens() const { return cached_tokens_.load(std::memory_order_acquire); }
+
+ private:
+  friend class Engine;
+  const Request request_;
+  Notifier* const notifier_;
+  Notifier* engine_wake_ = nullptr;
+  SpscRing<TokenEvent> events_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<int64_t> queue_us_{0};
+  std::atomic<int32_t> cached_tokens_{0};
+};
+
+struct EngineOptions {
+  int32_t sequences_max = 8;      // in flight at once
+  int32_t queue_max = 256;        // waiting at once; more are refused
+  int32_t round_tokens_max = 512;
+  int32_t reserve_tokens_default = 1024;  // room for a request without max_tokens
+};
+
+struct EngineStats {
+  int32_t running = 0;
+  int32_t waiting = 0;
+  int64_t kv_pages_total = 0;
+  int64_t kv_pages_free = 0;
+  int64_t rounds = 0;
+  int64_t tokens_prefilled = 0;
+  int64_t tokens_generated = 0;
+  int64_t requests_finished = 0;
+  int64_t requests_cancelled = 0;
+};
+
+class Engine {
+ public:
+  // The runner and the clock must outlive the engine. kv_page_count: pages the backend holds.
+  static Result<std::unique_ptr<Engine>> Create(ModelRunner& runner, const Clock& clock,
+                                                const EngineOptions& options,
+                                                int32_t kv_page_count);
+  ~Engine();  // stops the loop; sequences still in flight end with kCancelled
+
+  // Any thread. kInvalidArgument: the request can never run (empty prompt, token out of the
+  // vocabulary, prompt + max_tokens beyond context_max or beyond all KV room: the message says
+  // which); kResourceExhausted: the queue is full; kUnavailable: shutting down.
+  Status Submit(std::shared_ptr<Generation> generation);
+
+  EngineStats stats() const;  // any thread; a snapshot after the last round
+  int32_t context_max() const;
+  int32_t vocabulary_size() const;
+
+ private:
+  class Loop;
+  explicit Engine(std::unique_ptr<Loop> loop);
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace remontoir

@@ -1,0 +1,54 @@
+// Runs rounds of one loaded model: sequences' tokens in, logits out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/status.h"
+#include "model/model_shape.h"
+
+namespace remontoir {
+
+// A sequence's share of a round.
+struct BatchSequence {
+  std::span<const int32_t> tokens;     // ids to compute, at positions first_position, +1, ...
+  int32_t first_position = 0;          // keys already in its pages
+  std::span<const KvPageId> pages;     // at least ceil((first_position + tokens) / 64)
+  // Rows of `tokens` whose logits are wanted: [logits_begin, tokens.size()); equal: none.
+  int32_t logits_begin = 0;
+};
+
+// Flattens a batch into RoundInputs (storage taken once) and runs it.
+class ModelRunner {
+ public:
+  // `backend` is prepared with a program whose limits are `limits`.
+  ModelRunner(std::unique_ptr<Backend> backend, ModelShape shape, RoundLimits limits);
+  virtual ~ModelRunner() = default;
+
+  // Rows, sequences and logit rows stay within the limits.
+  virtual void Run(std::span<const BatchSequence> batch);
+  // Logits of the i-th wanted row of the last Run, counted over the batch in order: [vocabulary].
+  virtual std::span<const float> Logits(int32_t i) const;
+
+  const ModelShape& shape() const { return shape_; }
+  const RoundLimits& limits() const { return limits_; }
+  Backend& backend() { return *backend_; }
+
+ protected:
+  // For tests: a runner without a device.
+  ModelRunner(ModelShape shape, RoundLimits limits);
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  ModelShape shape_;
+  RoundLimits limits_;
+  std::vector<int32_t> tokens_, positions_, cu_seqlens_q_, page_table_begin_, logit_rows_;
+  std::vector<int64_t> cu_seqlens_k_;
+  std::vector<KvPageId> page_table_;
+};
+
+}  // namespace remontoir
