@@ -1,0 +1,144 @@
+// Facts about TileSchedule: every list against a brute-force visibility mask.
+#include "tensor/tile_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace remontoir {
+namespace {
+
+struct Batch {
+  std::vector<int32_t> cu_q = {0};
+  std::vector<int64_t> cu_k = {0};
+
+  void Add(int32_t rows, int64_t keys) {
+    cu_q.push_back(cu_q.back() + rows);
+    cu_k.push_back(cu_k.back() + keys);
+  }
+};
+
+bool Sees(int64_t position, int64_t key, int32_t window) {
+  return key <= position && (window == 0 || key > position - window);
+}
+
+// Checks one group of the schedule against the mask, key by key.
+void CheckGroup(const TileSchedule& schedule, int group, const Batch& batch, int32_t window) {
+  const auto s = static_cast<size_t>(schedule.group_sequence[group]);
+  const int64_t keys = batch.cu_k[s + 1] - batch.cu_k[s];
+  const int64_t offset = keys - (batch.cu_q[s + 1] - batch.cu_q[s]) - batch.cu_q[s];
+  const int64_t first = schedule.group_first_row[group] + offset;
+  const int64_t last = first + schedule.group_rows[group] - 1;
+  EXPECT_EQ(first / kRowGroupPositions, last / kRowGroupPositions);
+  EXPECT_EQ(schedule.group_head[group], kAllHeads);
+
+  std::vector<int32_t> expected_blocks;
+  std::vector<uint8_t> expected_edges;
+  const int64_t n = schedule.keys_per_block;
+  for (int64_t block = 0; block * n < keys; ++block) {
+    int seen = 0;
+    for (int64_t key = block * n; key < (block + 1) * n; ++key) {
+      for (int64_t p = first; p <= last; ++p) seen += Sees(p, key, window) ? 1 : 0;
+    }
+    if (seen == 0) continue;
+    expected_blocks.push_back(static_cast<int32_t>(block));
+    expected_edges.push_back(seen < n * (last - first + 1) ? 1 : 0);
+  }
+  const auto begin = static_cast<size_t>(schedule.list_begin[group]);
+  const auto count = static_cast<size_t>(schedule.list_begin[group + 1]) - begin;
+  const auto blocks = schedule.block.subspan(begin, count);
+  const auto edges = schedule.edge.subspan(begin, count);
+  EXPECT_EQ(std::vector<int32_t>(blocks.begin(), blocks.end()), expected_blocks);
+  EXPECT_EQ(std::vector<uint8_t>(edges.begin(), edges.end()), expected_edges);
+}
+
+void CheckSchedule(const TileSchedule& schedule, const Batch& batch, int32_t window) {
+  std::vector<int> times_covered(static_cast<size_t>(batch.cu_q.back()));
+  for (int group = 0; group < schedule.group_count(); ++group) {
+    CheckGroup(schedule, group, batch, window);
+    for (int32_t r = 0; r < schedule.group_rows[group]; ++r) {
+      ++times_covered[static_cast<size_t>(schedule.group_first_row[group] + r)];
+    }
+  }
+  EXPECT_EQ(times_covered, std::vector<int>(times_covered.size(), 1));
+  const auto length = [&](int g) { return schedule.list_begin[g + 1] - schedule.list_begin[g]; };
+  for (int group = 1; group < schedule.group_count(); ++group) {
+    EXPECT_GE(length(group - 1), length(group)) << "longest first";
+    if (length(group - 1) == length(group)) {
+      EXPECT_LT(schedule.group_first_row[group - 1], schedule.group_first_row[group]) << "stable";
+    }
+  }
+}
+
+TEST(VisibleKeys, AreTheLastOfTheWindowUpToTheRow) {
+  struct Case {
+    int32_t position, window, begin, end;
+  };
+  for (const Case& c : {Case{0, 0, 0, 1}, Case{9, 0, 0, 10}, Case{9, 4, 6, 10}, Case{2, 4, 0, 3},
+                        Case{3, 4, 0, 4}, Case{4, 4, 1, 5}, Case{7, 1, 7, 8}}) {
+    const KeyRange range = VisibleKeys(c.position, c.window);
+    EXPECT_EQ(range.begin, c.begin);
+    EXPECT_EQ(range.end, c.end);
+  }
+}
+
+TEST(TileSchedule, MatchesTheMaskForRandomBatches) {
+  std::mt19937 random(20261129);
+  const auto below = [&random](uint32_t n) { return static_cast<int32_t>(random() % n); };
+  for (int trial = 0; trial < 60; ++trial) {
+    Batch batch;
+    const int32_t sequences = 1 + below(5);
+    for (int32_t s = 0; s < sequences; ++s) {
+      const int32_t rows = below(40);
+      batch.Add(rows, rows + below(300));
+    }
+    const int32_t window = trial % 3 == 0 ? 0 : 1 + below(200);
+    const int32_t keys_per_block = trial % 2 == 0 ? 64 : 16;
+    TileScheduleBuilder builder(std::max(1, batch.cu_q.back()), sequences, 340, keys_per_block);
+    CheckSchedule(builder.Build(batch.cu_q, batch.cu_k, window), batch, window);
+  }
+}
+
+TEST(TileSchedule, OneBuilderServesBatchAfterBatchInTheSameStorage) {
+  TileScheduleBuilder builder(64, 8, 1024, 64);
+  const int32_t* storage = nullptr;
+  for (int32_t rows : {64, 1, 17, 64}) {
+    Batch batch;
+    batch.Add(rows, 1024);
+    const TileSchedule& schedule = builder.Build(batch.cu_q, batch.cu_k, 0);
+    CheckSchedule(schedule, batch, 0);
+    if (storage == nullptr) storage = schedule.block.data();
+    EXPECT_EQ(schedule.block.data(), storage);
+  }
+}
+
+TEST(TileSchedule, TheWorstBatchWithinTheBoundsFits) {
+  // Two rows that straddle a group border in every sequence.
+  TileScheduleBuilder builder(16, 8, 1024, 64);
+  Batch batch;
+  for (int s = 0; s < 8; ++s) batch.Add(2, 1017);
+  const TileSchedule& schedule = builder.Build(batch.cu_q, batch.cu_k, 0);
+  EXPECT_EQ(schedule.group_count(), 16);
+  CheckSchedule(schedule, batch, 0);
+}
+
+TEST(TileSchedule, AWindowKeepsListsShort) {
+  TileScheduleBuilder builder(8, 1, 100'000, 64);
+  Batch batch;
+  batch.Add(1, 100'000);
+  const TileSchedule& schedule = builder.Build(batch.cu_q, batch.cu_k, 128);
+  ASSERT_EQ(schedule.group_count(), 1);
+  EXPECT_LE(schedule.list_begin[1], 3);
+}
+
+TEST(TileScheduleDeathTest, ABatchBeyondTheBoundsIsABug) {
+  TileScheduleBuilder builder(8, 1, 64, 64);
+  Batch batch;
+  batch.Add(1, 300);
+  EXPECT_DEATH(builder.Build(batch.cu_q, batch.cu_k, 0), "longer lists than were planned");
+}
+
+}  // namespace
+}  // namespace remontoir
