@@ -1,0 +1,48 @@
+// Arguments of the attention kernel: query rows of one KV head against one partial of its keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "tensor/kv_layout.h"
+
+namespace remontoir {
+
+// A query row (one position and head) and the keys of its sequence that it sees: [key_begin,
+// key_end).
+struct AttentionRow {
+  const float* query;  // [key_width]
+  int32_t key_begin;
+  int32_t key_end;
+};
+
+// One page of keys and values of the KV head, at key 64 * block of the sequence. Memory of keys
+// that no row sees may hold anything: it changes no result.
+struct KeyBlock {
+  const std::byte* keys;    // page + KvLayout::key_offset(layer, head)
+  const std::byte* values;  // page + KvLayout::value_offset(layer, head)
+  int32_t block;
+};
+
+// A softmax in the making: weights are 2^(score - max) with scores in log2 units, relative to the
+// largest score so far.
+struct SoftmaxState {
+  float max = -std::numeric_limits<float>::infinity();
+  float sum = 0;
+};
+
+struct AttentionPartial {
+  const AttentionRow* rows;
+  int row_count;           // any; all rows share each block's read
+  const KeyBlock* blocks;  // ascending, all within one partial of kKvPartialKeys keys
+  int block_count;
+  int key_width;
+  int value_width;
+  float scale;
+  float soft_cap;        // 0 = off; else cap * tanh(score / cap)
+  SoftmaxState* states;  // [row_count], written
+  float* sums;           // [row_count][value_width], written: unnormalised weighted sums of values
+};
+
+}  // namespace remontoir

@@ -1,0 +1,74 @@
+// Every kernel of one instruction set: plain functions of pointers and sizes. All tables give the
+// same bits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/activation_block.h"
+#include "kernels/attention.h"
+#include "kernels/matmul.h"
+#include "kernels/packing.h"
+#include "tensor/dtype.h"
+
+namespace remontoir {
+
+struct KernelTable {
+  std::string_view name;  // "scalar", "avx2"
+
+  // --- Matrix products; entries of the other kind of format are null. ---
+  std::array<void (*)(const FloatProduct&), kPanelFormatCount> float_product;
+  std::array<void (*)(const QuantisedProduct&), kPanelFormatCount> quantised_product;
+
+  // Blocks of 32 with scale = largest magnitude / 127; width is a multiple of 32. A block with a
+  // value that isn't finite becomes zeros with scale NaN, so that its products say so.
+  void (*quantise_row)(const float* in, int64_t width, ActivationBlock* out);
+
+  // --- Attention by KV element type: kF32, kF16, kBF16 at their DType's index, else null. ---
+  std::array<void (*)(const AttentionPartial&), kDTypeCount> attention_partial;
+  // Joins the next partial of the same row, in order; an empty partial changes nothing.
+  void (*merge_partial)(const SoftmaxState& partial, const float* partial_sum, int value_width,
+                        SoftmaxState* state, float* sum);
+  // out = sum / total weight; zeros where the row saw no key. `sink_logit` (null: none) joins the
+  // total. out may be `sum`.
+  void (*finish_row)(const SoftmaxState& state, const float* sum, int value_width,
+                     const float* sink_logit, float* out);
+
+  // --- KV: `slot` is the token's place in its page, `head` the head's keys or values there. ---
+  void (*store_key)(const float* key, int width, DType type, int slot, std::byte* head_keys);
+  void (*store_value)(const float* value, int width, DType type, int slot, std::byte* head_values);
+
+  // Rotates the first 2 * pairs values of a head in place by the angles whose cos and sin are given
+  // ([pairs], magnitude included).
+  void (*rope_interleaved)(float* head, int pairs, const float* cos,
+                           const float* sin);  // x[2i], x[2i+1]
+  void (*rope_halves)(float* head, int pairs, const float* cos,
+                      const float* sin);  // x[i], x[i + pairs]
+
+  // --- Row by row. `out` may be an input. ---
+  // out = in / sqrt(mean(in^2) + epsilon) * weight
+  void (*rms_norm)(const float* in, const float* weight, float epsilon, int64_t width, float* out);
+  void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
+  void (*add)(const float* in, int64_t width, float* inout);
+  void (*scale)(float factor, int64_t width, float* inout);
+  void (*soft_cap)(float cap, int64_t width, float* inout);  // cap * tanh(x / cap)
+  // inout = factor * in + inout: expert outputs by rank, starting from zeros.
+  void (*add_scaled)(const float* in, float factor, int64_t width, float* inout);
+
+  // --- Logits. ---
+  int64_t (*argmax)(const float* in, int64_t width);     // lowest index of the largest value
+  float (*log_sum_exp)(const float* in, int64_t width);  // log(sum(exp(in)))
+};
+
+const KernelTable& ScalarKernels();
+// Null where the processor lacks the instructions.
+const KernelTable* Avx2Kernels();
+// The fastest table that this processor runs.
+const KernelTable& BestKernels();
+// The table of that name, if this processor runs it.
+const KernelTable* KernelsByName(std::string_view name);
+
+}  // namespace remontoir
