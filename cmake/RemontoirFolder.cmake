@@ -38,6 +38,7 @@ function(rem_tests name)
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
+    REMONTOIR_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     REMONTOIR_TEST_DATA="${CMAKE_BINARY_DIR}/testdata"
     REMONTOIR_BINARY="${CMAKE_BINARY_DIR}/remontoir")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT 600)

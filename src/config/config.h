@@ -1,0 +1,84 @@
+// What an operator can set: the keys of inference_config.yaml as plain data with their defaults.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace remontoir {
+
+enum class KvStrategy { kBucketedPreallocV2, kDynamic };
+enum class KvType { kF16, kBF16, kF32, kQ8_0 };
+enum class BatchingPolicy { kAdaptive, kFixed, kImmediate, kLegacy };
+enum class PredictorModel { kLstmV2, kEwma, kNone };
+enum class AttentionMode { kExact, kAuto, kCustomSparse };
+enum class LogVerbosity { kDebug, kInfo, kWarning, kError };
+
+struct ModelConfig {
+  std::string file;                 // a model file; empty: named on the command line
+  std::vector<std::string> alias;   // names it answers to beside its file's name and "default"
+  std::optional<int64_t> context;   // tokens; unset: what the model was trained for
+  double rope_freq_scale = 1;       // multiplies every RoPE frequency (0.5: twice the range)
+  double rope_freq_base_scale = 1;  // multiplies the RoPE base
+  std::string compat;               // whose reading of an ambiguous file to follow
+};
+
+struct ServerConfig {
+  std::string host = "127.0.0.1";
+  int port = 8080;                      // 0: the system picks a free one
+  std::string api_keys_file;            // one key a line; empty: no keys asked for
+  bool any_model_name = false;          // answer to any model name
+  bool trust_content_specials = false;  // special tokens spelled in a message count as such
+};
+
+struct EngineConfig {
+  std::optional<int64_t> threads;     // unset: as many as cores
+  int64_t sequences_max = 8;          // generations in flight at once
+  int64_t queue_max = 256;            // requests that may wait for a place
+  int64_t round_tokens_max = 512;     // rows of one round
+  std::optional<double> ttft_slo_ms;  // unset: no deadline
+};
+
+struct KvCacheConfig {
+  KvStrategy strategy = KvStrategy::kBucketedPreallocV2;
+  std::vector<int64_t> prealloc_buckets;  // tokens, ascending; empty: every 2048 up to the context
+  int64_t bucket_capacity = 32;           // leases of a class that may be out at once
+  std::optional<int64_t> memory;          // bytes; unset: from free memory and sequences_max
+  KvType type = KvType::kF16;
+  int64_t reserve_tokens_default = 1024;  // reserved for the answer when max_tokens is not given
+  std::optional<int64_t> dynamic_memory_max;  // bytes; unset: one full context
+};
+
+struct DynamicBatchingConfig {
+  bool enabled = true;  // false: immediate
+  BatchingPolicy policy = BatchingPolicy::kImmediate;
+  double min_window_ms = 50;
+  double max_window_ms = 120;
+  PredictorModel predictor_model = PredictorModel::kNone;
+  std::string predictor_file;
+};
+
+struct AttentionConfig {
+  AttentionMode mode = AttentionMode::kExact;
+  double epsilon = 0.1;       // error asked for; 0: exact
+  int64_t block = 16;         // keys a block
+  int64_t engage_at = 16384;  // position from which rows may skip
+  double residual_max = 1;    // a row whose estimated error is larger is computed exactly
+};
+
+struct TelemetryConfig {
+  LogVerbosity log_level = LogVerbosity::kInfo;
+};
+
+struct Config {
+  ModelConfig model;
+  ServerConfig server;
+  EngineConfig engine;
+  KvCacheConfig kv_cache;
+  DynamicBatchingConfig dynamic_batching;
+  AttentionConfig attention;
+  TelemetryConfig telemetry;
+};
+
+}  // namespace remontoir

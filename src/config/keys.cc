@@ -1,0 +1,296 @@
+// The configuration keys, their setters and their bounds.
+#include "config/keys.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace remontoir {
+namespace {
+
+constexpr int64_t kTokensMax = int64_t{1} << 24;
+constexpr int64_t kCountMax = 65536;
+
+constexpr std::string_view kKvStrategies[] = {"bucketed_prealloc_v2", "dynamic"};
+constexpr std::string_view kKvTypes[] = {"f16", "bf16", "f32", "q8_0"};
+constexpr std::string_view kPolicies[] = {"adaptive", "fixed", "immediate", "legacy"};
+constexpr std::string_view kPredictors[] = {"lstm_v2", "ewma", "none"};
+constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"};
+constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
+
+// Words of the lists above whose features aren't built yet.
+constexpr std::string_view kKvTypesToCome[] = {"q8_0"};
+constexpr std::string_view kPoliciesToCome[] = {"adaptive", "fixed", "legacy"};
+constexpr std::string_view kAttentionModesToCome[] = {"auto", "custom_sparse"};
+
+// Each puts a value that was read without an error into its field.
+template <class Value, class Field>
+Status Put(Result<Value> value, Field& field) {
+  if (!value.ok()) return value.status();
+  field = static_cast<Field>(std::move(value).value());
+  return Status::Ok();
+}
+
+template <class Value, class Field>
+Status PutUnlessAuto(const ConfigValue& written, Result<Value> value, std::optional<Field>& field) {
+  if (IsAuto(written)) {
+    field.reset();
+    return Status::Ok();
+  }
+  if (!value.ok()) return value.status().WithContext("auto, or");
+  field = *value;
+  return Status::Ok();
+}
+
+Status SetBuckets(Config& config, const ConfigValue& value) {
+  REM_ASSIGN_OR_RETURN(auto buckets, ReadIntegerList(value, 64, kTokensMax));
+  if (!std::is_sorted(buckets.begin(), buckets.end(), std::less_equal<>())) {
+    return InvalidArgument("wants lengths in ascending order, each once");
+  }
+  config.kv_cache.prealloc_buckets = std::move(buckets);
+  return Status::Ok();
+}
+
+const ConfigKey kKeys[] = {
+    {"model.file", "path", "", "The model file to serve; a split file by its first part",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.file); }},
+    {"model.alias", "list of names", "[]",
+     "Names the model answers to beside its file's name and `default`",
+     [](Config& c, const ConfigValue& v) { return Put(ReadTextList(v), c.model.alias); }},
+    {"model.context", "whole number or auto", "auto",
+     "Tokens a sequence may hold; auto: what the model was trained for",
+     [](Config& c, const ConfigValue& v) {
+       return PutUnlessAuto(v, ReadInteger(v, 64, kTokensMax), c.model.context);
+     }},
+    {"model.rope_freq_scale", "number", "1",
+     "Multiplies every RoPE frequency; 0.5 stretches the positions to twice the range",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadReal(v, 1e-3, 1e3), c.model.rope_freq_scale);
+     }},
+    {"model.rope_freq_base_scale", "number", "1", "Multiplies the RoPE base",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadReal(v, 1e-3, 1e3), c.model.rope_freq_base_scale);
+     }},
+    {"model.compat", "text", "", "Whose reading of an ambiguous model file to follow",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.compat); }, false},
+
+    {"server.host", "address", "127.0.0.1", "The address to listen on; 0.0.0.0 for all of them",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.server.host); }},
+    {"server.port", "whole number", "8080", "The port to listen on; 0: a free one",
+     [](Config& c, const ConfigValue& v) { return Put(ReadInteger(v, 0, 65535), c.server.port); }},
+    {"server.api_keys_file", "path", "",
+     "A file with one API key a line; without one every client is let in",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.server.api_keys_file); }},
+    {"server.any_model_name", "true or false", "false",
+     "Answer whatever model name a request gives instead of 404",
+     [](Config& c, const ConfigValue& v) { return Put(ReadBoolean(v), c.server.any_model_name); }},
+    {"server.trust_content_specials", "true or false", "false",
+     "Let special tokens that a message spells count as special tokens",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadBoolean(v), c.server.trust_content_specials);
+     }},
+
+    {"engine.threads", "whole number or auto", "auto", "Threads that compute; auto: one a core",
+     [](Config& c, const ConfigValue& v) {
+       return PutUnlessAuto(v, ReadInteger(v, 1, 1024), c.engine.threads);
+     }},
+    {"engine.sequences_max", "whole number", "8", "Answers generated at the same time",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 1, 4096), c.engine.sequences_max);
+     }},
+    {"engine.queue_max", "whole number", "256", "Requests that may wait; one more is answered 429",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 1, kCountMax), c.engine.queue_max);
+     }},
+    {"engine.round_tokens_max", "whole number", "512",
+     "Tokens that one round of prefill and decode may compute",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 16, kCountMax), c.engine.round_tokens_max);
+     }},
+    {"engine.ttft_slo_ms", "number or auto", "auto",
+     "Milliseconds within which the first token must come; auto: no deadline",
+     [](Config& c, const ConfigValue& v) {
+       return PutUnlessAuto(v, ReadReal(v, 1, 3.6e6), c.engine.ttft_slo_ms);
+     },
+     false},
+
+    {"kv_cache.strategy", "bucketed_prealloc_v2 or dynamic", "bucketed_prealloc_v2",
+     "Whether room for keys and values is taken at start or asked of the system per request",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kKvStrategies), c.kv_cache.strategy);
+     },
+     false},
+    {"kv_cache.prealloc_buckets", "list of token counts", "[]",
+     "Length classes of room; none: every 2048 tokens up to the context", SetBuckets, false},
+    {"kv_cache.bucket_capacity", "whole number", "32",
+     "Leases of a length class that may be out at once",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 1, 4096), c.kv_cache.bucket_capacity);
+     },
+     false},
+    {"kv_cache.memory", "memory size or auto", "auto",
+     "Memory for keys and values; auto: the smaller of a quarter of what is free and what "
+     "`engine.sequences_max` full contexts need",
+     [](Config& c, const ConfigValue& v) {
+       return PutUnlessAuto(v, ReadMemorySize(v), c.kv_cache.memory);
+     }},
+    {"kv_cache.type", "f16, bf16, f32 or q8_0", "f16", "Element type of keys and values",
+     [](Config& c, const ConfigValue& v) { return Put(ReadChoice(v, kKvTypes), c.kv_cache.type); },
+     true, kKvTypesToCome},
+    {"kv_cache.reserve_tokens_default", "whole number", "1024",
+     "Tokens reserved for an answer whose request gives no max_tokens",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 1, kTokensMax), c.kv_cache.reserve_tokens_default);
+     }},
+    {"kv_cache.dynamic_memory_max", "memory size or auto", "auto",
+     "Bound of the dynamic strategy's memory; auto: one full context",
+     [](Config& c, const ConfigValue& v) {
+       return PutUnlessAuto(v, ReadMemorySize(v), c.kv_cache.dynamic_memory_max);
+     },
+     false},
+
+    {"dynamic_batching.enabled", "true or false", "true", "False: policy immediate",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadBoolean(v), c.dynamic_batching.enabled);
+     }},
+    {"dynamic_batching.policy", "adaptive, fixed, immediate or legacy", "immediate",
+     "How a round is chosen; immediate, first come first served, is the one in force",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kPolicies), c.dynamic_batching.policy);
+     },
+     true, kPoliciesToCome},
+    {"dynamic_batching.min_window_ms", "number", "50", "Shortest time budget of a round",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadReal(v, 0, 1e4), c.dynamic_batching.min_window_ms);
+     },
+     false},
+    {"dynamic_batching.max_window_ms", "number", "120", "Longest time budget of a round",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadReal(v, 0, 1e4), c.dynamic_batching.max_window_ms);
+     },
+     false},
+    {"dynamic_batching.predictor_model", "lstm_v2, ewma or none", "none",
+     "What forecasts the arrivals of requests",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kPredictors), c.dynamic_batching.predictor_model);
+     },
+     false},
+    {"dynamic_batching.predictor_file", "path", "", "The forecaster's weights",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadText(v), c.dynamic_batching.predictor_file);
+     },
+     false},
+
+    {"attention.mode", "exact, auto or custom_sparse", "exact",
+     "Whether long contexts may skip keys; exact is the one in force",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kAttentionModes), c.attention.mode);
+     },
+     true, kAttentionModesToCome},
+    {"attention.epsilon", "number", "0.1", "Error that skipping may make; 0: none",
+     [](Config& c, const ConfigValue& v) { return Put(ReadReal(v, 0, 1), c.attention.epsilon); },
+     false},
+    {"attention.block", "whole number", "16", "Keys that are skipped together",
+     [](Config& c, const ConfigValue& v) { return Put(ReadInteger(v, 8, 128), c.attention.block); },
+     false},
+    {"attention.engage_at", "whole number", "16384", "Position from which keys may be skipped",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadInteger(v, 0, kTokensMax), c.attention.engage_at);
+     },
+     false},
+    {"attention.residual_max", "number", "1",
+     "Estimated error above which a row is computed exactly",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadReal(v, 0, 1), c.attention.residual_max);
+     },
+     false},
+
+    {"telemetry.log_level", "debug, info, warning or error", "info",
+     "The least important messages that are logged",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kLogLevels), c.telemetry.log_level);
+     }},
+};
+
+// Insertions, deletions and replacements that turn `a` into `b`.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+std::string_view Section(const ConfigKey& key) { return key.name.substr(0, key.name.find('.')); }
+
+}  // namespace
+
+std::span<const ConfigKey> ConfigKeys() { return kKeys; }
+
+const ConfigKey* FindConfigKey(std::string_view name) {
+  const auto* const key = std::ranges::find(kKeys, name, &ConfigKey::name);
+  return key == std::end(kKeys) ? nullptr : key;
+}
+
+bool IsConfigSection(std::string_view name) {
+  return std::ranges::any_of(kKeys, [&](const ConfigKey& key) { return Section(key) == name; });
+}
+
+std::string_view NearestConfigName(std::string_view name) {
+  constexpr size_t kNameLengthMax = 100;
+  if (name.size() > kNameLengthMax) return {};
+  const std::string_view last = LastPart(name);
+  std::string_view nearest;
+  // A third of the letters wrong is still a slip; more is another word.
+  size_t distance_bound = std::max<size_t>(last.size() / 3, 2) + 1;
+  const auto consider = [&](std::string_view candidate, size_t distance) {
+    if (distance >= distance_bound) return;
+    distance_bound = distance;
+    nearest = candidate;
+  };
+  for (const ConfigKey& key : kKeys) {
+    consider(Section(key), EditDistance(name, Section(key)));
+    consider(key.name, EditDistance(name, key.name));
+    // The right word in the wrong section is one step away.
+    consider(key.name, EditDistance(last, LastPart(key.name)) + 1);
+  }
+  return nearest;
+}
+
+Status UnknownConfigName(std::string_view name) {
+  std::string message = std::string(name) + ": unknown key";
+  const std::string_view nearest = NearestConfigName(name);
+  if (!nearest.empty()) message += "; did you mean " + std::string(nearest) + "?";
+  return InvalidArgument(std::move(message));
+}
+
+Status SetConfigKey(std::string_view name, const ConfigValue& value, Config& config,
+                    std::vector<std::string>& notes) {
+  const ConfigKey* key = FindConfigKey(name);
+  if (key == nullptr) return UnknownConfigName(name);
+  REM_RETURN_IF_ERROR(key->set(config, value).WithContext(key->name));
+  if (!key->has_effect) {
+    notes.push_back(std::string(key->name) + ": accepted, no effect yet");
+  } else if (std::ranges::count(key->values_without_effect, value.text) > 0) {
+    notes.push_back(std::string(key->name) + ": " + value.text + ": accepted, no effect yet");
+  }
+  return Status::Ok();
+}
+
+Status CheckConfig(const Config& config) {
+  if (config.dynamic_batching.min_window_ms > config.dynamic_batching.max_window_ms) {
+    return InvalidArgument(
+        "dynamic_batching.min_window_ms: is larger than dynamic_batching.max_window_ms");
+  }
+  return Status::Ok();
+}
+
+}  // namespace remontoir

@@ -1,0 +1,28 @@
+// Reads inference_config.yaml into a Config.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "config/config.h"
+
+namespace remontoir {
+
+struct LoadedConfig {
+  Config config;
+  std::vector<std::string> notes;  // keys that were accepted but have no effect yet, for the log
+};
+
+// Every key is in the table of config/keys.h, of its type and within its bounds, or else the error
+// says "FILE:LINE: KEY: what is wrong", for an unknown key with the nearest one that is known.
+Result<LoadedConfig> LoadConfig(const std::string& path);
+
+// The same for text that was read before; `name` stands for the file in errors.
+Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name);
+
+// The API keys of a file with one a line; blank lines and lines that begin with # don't count.
+// An error when there is none, so that a server meant to ask for keys never lets everybody in.
+Result<std::vector<std::string>> LoadApiKeys(const std::string& path);
+
+}  // namespace remontoir
