@@ -15,9 +15,9 @@ namespace remontoir {
 
 // A sequence's share of a round.
 struct BatchSequence {
-  std::span<const int32_t> tokens;     // ids to compute, at positions first_position, +1, ...
-  int32_t first_position = 0;          // keys already in its pages
-  std::span<const KvPageId> pages;     // at least ceil((first_position + tokens) / 64)
+  std::span<const int32_t> tokens;  // ids to compute, at positions first_position, +1, ...
+  int32_t first_position = 0;       // keys already in its pages
+  std::span<const KvPageId> pages;  // at least ceil((first_position + tokens) / 64)
   // Rows of `tokens` whose logits are wanted: [logits_begin, tokens.size()); equal: none.
   int32_t logits_begin = 0;
 };

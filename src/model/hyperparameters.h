@@ -1,0 +1,30 @@
+// Reads a model's hyperparameters from its file's metadata, every one checked before it is used.
+#pragma once
+
+#include "base/status.h"
+#include "formats/model_file.h"
+#include "model/family.h"
+#include "model/model_shape.h"
+
+namespace remontoir {
+
+// Errors name the key ("llama.block_count") and what is wrong with its value. Rotary frequencies
+// are left to MakeRope; tied_embedding and attention_bias to ResolveTensors.
+Result<ModelShape> ReadHyperparameters(const ModelFile& file, const Family& family);
+
+// Rotary scaling as the file asks for it.
+struct RopeScaling {
+  enum class Kind : uint8_t { kNone, kLinear, kYarn };
+  Kind kind = Kind::kNone;
+  double base = 10000;
+  double factor = 1;
+  double original_context = 0;  // YaRN
+  double beta_fast = 32;        // YaRN
+  double beta_slow = 1;         // YaRN
+  double attention_factor = 1;  // YaRN
+};
+
+Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
+                                    const ModelShape& shape);
+
+}  // namespace remontoir

@@ -1,0 +1,142 @@
+// Weights by role into the backend, then the program.
+#include "model/model_loader.h"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/dequantise.h"
+#include "model/hyperparameters.h"
+#include "model/program_builder.h"
+
+namespace remontoir {
+namespace {
+
+// Rows of one round whose logits may be wanted: a scored prompt takes them in pieces of this size.
+constexpr int32_t kLogitRowsMax = 128;
+
+class WeightLoader {
+ public:
+  WeightLoader(const ModelFile& file, const TensorTable& tensors, Backend& backend,
+               const LoadProgress& progress)
+      : file_(file), tensors_(tensors), backend_(backend), progress_(progress) {
+    for (const TensorInfo& tensor : file.tensors()) total_bytes_ += tensor.view.size_bytes;
+  }
+
+  Result<ModelWeights> Load(const ModelShape& shape) {
+    ModelWeights weights;
+    const TensorInfo* embedding = tensors_.Global(TensorRole::kTokenEmbedding);
+    REM_ASSIGN_OR_RETURN(weights.embedding,
+                         backend_.AddEmbedding(embedding->view, std::string(embedding->name)));
+    const TensorInfo* output = tensors_.Global(TensorRole::kOutput);
+    REM_ASSIGN_OR_RETURN(weights.output, Add(output != nullptr ? output : embedding));
+    REM_ASSIGN_OR_RETURN(weights.output_norm, Add(tensors_.Global(TensorRole::kOutputNorm)));
+    for (int layer = 0; layer < shape.layers; ++layer) {
+      REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer, shape));
+      weights.layers.push_back(loaded);
+    }
+    return weights;
+  }
+
+ private:
+  Result<LayerWeights> LoadLayer(int layer, const ModelShape& shape) {
+    const bool dense = shape.experts == 0;
+    LayerWeights weights;
+    const struct {
+      TensorRole role;
+      WeightId& id;
+    } parts[] = {
+        {TensorRole::kAttentionNorm, weights.attention_norm},
+        {TensorRole::kQuery, weights.query},
+        {TensorRole::kKey, weights.key},
+        {TensorRole::kValue, weights.value},
+        {TensorRole::kQueryBias, weights.query_bias},
+        {TensorRole::kKeyBias, weights.key_bias},
+        {TensorRole::kValueBias, weights.value_bias},
+        {TensorRole::kAttentionOutput, weights.attention_output},
+        {TensorRole::kFeedForwardNorm, weights.feed_forward_norm},
+        {TensorRole::kRouter, weights.router},
+        {dense ? TensorRole::kGate : TensorRole::kExpertGate, weights.gate},
+        {dense ? TensorRole::kUp : TensorRole::kExpertUp, weights.up},
+        {dense ? TensorRole::kDown : TensorRole::kExpertDown, weights.down},
+    };
+    for (const auto& part : parts) {
+      const TensorInfo* tensor = tensors_.Layer(layer, part.role);
+      if (tensor == nullptr) continue;  // optional, as ResolveTensors found
+      REM_ASSIGN_OR_RETURN(part.id, Add(tensor));
+    }
+    return weights;
+  }
+
+  // By rank: a vector, a matrix or the matrices of all experts.
+  Result<WeightId> Add(const TensorInfo* tensor) {
+    const std::string name(tensor->name);
+    auto added = tensor->view.rank == 1   ? backend_.AddVector(tensor->view, name)
+                 : tensor->view.rank == 2 ? backend_.AddMatrix(tensor->view, name)
+                                          : backend_.AddExpertMatrices(tensor->view, name);
+    done_bytes_ += tensor->view.size_bytes;
+    if (progress_) progress_(std::min(done_bytes_, total_bytes_), total_bytes_);
+    if (tensor != tensors_.Global(TensorRole::kTokenEmbedding)) file_.DropPages(*tensor);
+    return added;
+  }
+
+  const ModelFile& file_;
+  const TensorTable& tensors_;
+  Backend& backend_;
+  const LoadProgress& progress_;
+  int64_t done_bytes_ = 0;
+  int64_t total_bytes_ = 0;
+};
+
+Result<std::vector<float>> ReadRopeFactors(const TensorTable& tensors) {
+  const TensorInfo* tensor = tensors.Global(TensorRole::kRopeFactors);
+  if (tensor == nullptr) return std::vector<float>();
+  std::vector<float> factors(tensor->view.columns());
+  DequantiseRow(tensor->view.type, tensor->view.data, tensor->view.columns(), factors.data());
+  for (const float factor : factors) {
+    if (!(factor > 0)) {
+      return InvalidArgument("tensor " + std::string(tensor->name) + " holds " +
+                             std::to_string(factor) + ", expected numbers above 0");
+    }
+  }
+  return factors;
+}
+
+}  // namespace
+
+KvLayout MakeKvLayout(const ModelShape& shape, DType kv_type) {
+  const KvLayerShape layer = {.kv_heads = shape.kv_heads,
+                              .key_width = shape.key_width,
+                              .value_width = shape.value_width,
+                              .type = kv_type};
+  return KvLayout(std::vector<KvLayerShape>(shape.layers, layer));
+}
+
+RoundLimits MakeRoundLimits(const ModelShape& shape, const LoadOptions& options) {
+  RoundLimits limits;
+  limits.rows_max = options.round_tokens_max;
+  limits.sequences_max = options.sequences_max;
+  limits.logit_rows_max =
+      std::max(options.sequences_max, std::min(options.round_tokens_max, kLogitRowsMax));
+  limits.context_max = options.context_max > 0 ? options.context_max : shape.context_trained;
+  return limits;
+}
+
+Result<std::unique_ptr<ModelRunner>> LoadModel(const ModelFile& file, const ModelInfo& info,
+                                               std::unique_ptr<Backend> backend,
+                                               const LoadOptions& options,
+                                               const LoadProgress& progress) {
+  ModelShape shape = info.shape;
+  REM_ASSIGN_OR_RETURN(const std::vector<float> factors, ReadRopeFactors(info.tensors));
+  REM_ASSIGN_OR_RETURN(const RopeScaling scaling, ReadRopeScaling(file, *info.family, shape));
+  shape.rope =
+      MakeRope(info.family->rope_pairing, shape.rotary_width, scaling, factors, options.rope);
+  WeightLoader loader(file, info.tensors, *backend, progress);
+  REM_ASSIGN_OR_RETURN(const ModelWeights weights, loader.Load(shape));
+  const RoundLimits limits = MakeRoundLimits(shape, options);
+  REM_RETURN_IF_ERROR(backend->Prepare(BuildProgram(*info.family, shape, weights),
+                                       MakeKvLayout(shape, options.kv_type), options.kv_page_count,
+                                       limits));
+  return std::make_unique<ModelRunner>(std::move(backend), std::move(shape), limits);
+}
+
+}  // namespace remontoir
