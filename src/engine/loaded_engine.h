@@ -1,0 +1,47 @@
+// Everything from a model file to a running engine, in the order in which it must be made.
+#pragma once
+
+#include <memory>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/engine.h"
+#include "engine/memory_plan.h"
+#include "formats/model_file.h"
+#include "model/model_info.h"
+#include "model/model_loader.h"
+#include "model/model_runner.h"
+
+namespace remontoir {
+
+struct LoadEngineOptions {
+  CpuBackendOptions backend;
+  EngineOptions engine;
+  int32_t context_max = 0;  // 0: as trained
+  RopeAdjustment rope;
+  DType kv_type = DType::kF16;  // kF32 is implied by ComputeMode::kF32
+  int64_t kv_memory_bytes = 0;  // 0: auto
+};
+
+// A loaded model without the loop, for callers that drive rounds themselves.
+struct LoadedModel {
+  std::unique_ptr<ModelFile> file;
+  std::unique_ptr<ModelInfo> info;
+  std::unique_ptr<ModelRunner> runner;
+  MemoryPlan plan;
+};
+
+struct LoadedEngine {
+  LoadedModel model;
+  std::unique_ptr<Engine> engine;  // last: it stops before the model goes
+};
+
+Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
+                              const LoadProgress& progress);
+
+// The clock must outlive the engine.
+Result<LoadedEngine> OpenEngine(ModelFile file, const LoadEngineOptions& options,
+                                const Clock& clock, const LoadProgress& progress);
+
+}  // namespace remontoir
