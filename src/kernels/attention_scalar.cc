@@ -1,0 +1,139 @@
+// Attention one row and one key at a time: the definition of the order of arithmetic.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/install.h"
+#include "kernels/math_scalar.h"
+#include "tensor/half.h"
+
+namespace remontoir {
+namespace {
+
+constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+
+template <DType kType>
+float Element(const std::byte* at, int64_t index) {
+  if constexpr (kType == DType::kF32) {
+    float value;
+    std::memcpy(&value, at + 4 * index, 4);
+    return value;
+  } else {
+    uint16_t bits;
+    std::memcpy(&bits, at + 2 * index, 2);
+    return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
+  }
+}
+
+// The scores of keys [begin, end) of a block, in log2 units.
+template <DType kType>
+void Scores(const AttentionPartial& partial, const float* query, const KeyBlock& block, int begin,
+            int end, float* scores) {
+  const float factor =
+      partial.soft_cap == 0 ? partial.scale * scalar::kLog2E : partial.scale / partial.soft_cap;
+  for (int key = begin; key < end; ++key) {
+    const int64_t panel = static_cast<int64_t>(key / kKvPanelKeys) * partial.key_width;
+    float dot = 0;
+    for (int d = 0; d < partial.key_width; ++d) {
+      const int64_t index = (panel + d) * kKvPanelKeys + key % kKvPanelKeys;
+      dot = std::fma(query[d], Element<kType>(block.keys, index), dot);
+    }
+    float score = dot * factor;
+    if (partial.soft_cap != 0) {
+      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E);
+    }
+    scores[key] = score;
+  }
+}
+
+// Turns the scores of keys [begin, end) into weights, moves the state to the new maximum and
+// returns the factor that brings older sums there.
+float Weigh(int begin, int end, float* scores, SoftmaxState* state) {
+  float max = state->max;
+  for (int key = begin; key < end; ++key) max = std::max(max, scores[key]);
+  // Scores that are all minus infinity weigh nothing.
+  const float reference = max == kNoScore ? 0.0F : max;
+  float lanes[scalar::kLanes] = {};
+  for (int key = begin; key < end; ++key) {
+    scores[key] = scalar::Exp2(scores[key] - reference);
+    lanes[key % scalar::kLanes] += scores[key];
+  }
+  const float rescale = scalar::Exp2(state->max - reference);
+  state->sum = std::fma(state->sum, rescale, scalar::FoldLanes(lanes));
+  state->max = max;
+  return rescale;
+}
+
+template <DType kType>
+void Accumulate(const AttentionPartial& partial, const KeyBlock& block, int begin, int end,
+                const float* weights, float rescale, float* sum) {
+  for (int d = 0; d < partial.value_width; ++d) {
+    float value = sum[d] * rescale;
+    for (int key = begin; key < end; ++key) {
+      const int64_t index = static_cast<int64_t>(key) * partial.value_width + d;
+      value = std::fma(weights[key], Element<kType>(block.values, index), value);
+    }
+    sum[d] = value;
+  }
+}
+
+template <DType kType>
+void Partial(const AttentionPartial& partial) {
+  for (int r = 0; r < partial.row_count; ++r) {
+    const AttentionRow& row = partial.rows[r];
+    SoftmaxState& state = partial.states[r];
+    float* sum = partial.sums + static_cast<int64_t>(r) * partial.value_width;
+    state = {};
+    std::fill_n(sum, partial.value_width, 0.0F);
+    for (int b = 0; b < partial.block_count; ++b) {
+      const KeyBlock& block = partial.blocks[b];
+      const int32_t first = block.block * kKvPageTokens;
+      const int begin = std::clamp(row.key_begin - first, 0, kKvPageTokens);
+      const int end = std::clamp(row.key_end - first, 0, kKvPageTokens);
+      if (begin >= end) continue;
+      float weights[kKvPageTokens];
+      Scores<kType>(partial, row.query, block, begin, end, weights);
+      const float rescale = Weigh(begin, end, weights, &state);
+      Accumulate<kType>(partial, block, begin, end, weights, rescale, sum);
+    }
+  }
+}
+
+void MergePartial(const SoftmaxState& partial, const float* partial_sum, int value_width,
+                  SoftmaxState* state, float* sum) {
+  if (partial.max == kNoScore) return;
+  const float max = std::max(state->max, partial.max);
+  const float old_factor = scalar::Exp2(state->max - max);
+  const float new_factor = scalar::Exp2(partial.max - max);
+  for (int d = 0; d < value_width; ++d) {
+    sum[d] = std::fma(partial_sum[d], new_factor, sum[d] * old_factor);
+  }
+  state->sum = std::fma(partial.sum, new_factor, state->sum * old_factor);
+  state->max = max;
+}
+
+void FinishRow(const SoftmaxState& state, const float* sum, int value_width,
+               const float* sink_logit, float* out) {
+  float factor = 1;
+  float total = state.sum;
+  if (sink_logit != nullptr) {
+    const float sink = *sink_logit * scalar::kLog2E;
+    const float max = std::max(state.max, sink);
+    factor = scalar::Exp2(state.max - max);
+    total = std::fma(total, factor, scalar::Exp2(sink - max));
+  }
+  factor = total == 0 ? 0.0F : factor / total;
+  for (int d = 0; d < value_width; ++d) out[d] = sum[d] * factor;
+}
+
+}  // namespace
+
+void InstallScalarAttention(KernelTable* table) {
+  table->attention_partial[static_cast<size_t>(DType::kF32)] = &Partial<DType::kF32>;
+  table->attention_partial[static_cast<size_t>(DType::kF16)] = &Partial<DType::kF16>;
+  table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
+  table->merge_partial = &MergePartial;
+  table->finish_row = &FinishRow;
+}
+
+}  // namespace remontoir

@@ -1,0 +1,12 @@
+// How the kernel files fill a table: each sets the entries that it implements.
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+namespace remontoir {
+
+void InstallScalarProducts(KernelTable* table);
+void InstallScalarAttention(KernelTable* table);
+void InstallScalarRows(KernelTable* table);
+
+}  // namespace remontoir

@@ -1,0 +1,88 @@
+// Elementary functions and the reduction tree, one value at a time; math_avx2.h has the same bits.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace remontoir::scalar {
+
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kLn2High = 0.693359375F;  // exact times any exponent
+inline constexpr float kLn2Low = -2.12194440e-4F;
+
+// Added and taken off again, it rounds to the nearest whole number, ties to even (|x| < 2^22).
+inline constexpr float kRoundingShift = 12582912.0F;  // 1.5 * 2^23
+
+// 2^r = 1 + r * P(r) on |r| <= 1/2, relative error 2.6e-9 before rounding (minimax).
+inline constexpr float kExp2P[6] = {0.693147182F,   0.240226522F,   0.0555031039F,
+                                    0.00961769279F, 0.00134066364F, 0.000155946574F};
+// tanh(x) = x + x^3 * P(x^2) on |x| <= 0.625, relative error 4.4e-9 before rounding (minimax).
+inline constexpr float kTanhP[5] = {-0.333332819F, 0.133314425F, -0.0537397449F, 0.0206391891F,
+                                    -0.00570510577F};
+inline constexpr float kTanhSmall = 0.625F;
+
+inline constexpr float kExp2Min = -126.0F;  // below, results are 0 (no subnormals)
+inline constexpr float kExp2Max = 128.0F;   // at and above, infinity
+inline constexpr float kExpMin = -87.3365448F;
+inline constexpr float kExpMax = 89.0F;
+
+// 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
+inline float Exp2Reduced(float r, float n) {
+  float p = kExp2P[5];
+  for (int i = 4; i >= 0; --i) p = std::fma(p, r, kExp2P[i]);
+  p = std::fma(p, r, 1.0F);
+  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+}
+
+// 2^x within 1.5 ulp; NaN stays NaN.
+inline float Exp2(float x) {
+  if (x != x) return x;
+  if (x < kExp2Min) return 0;
+  const float clamped = x < kExp2Max ? x : kExp2Max;
+  const float n = (clamped + kRoundingShift) - kRoundingShift;
+  return Exp2Reduced(clamped - n, n);
+}
+
+// e^x within 2 ulp (from 88.4 on infinity); NaN stays NaN.
+inline float Exp(float x) {
+  if (x != x) return x;
+  if (x < kExpMin) return 0;
+  const float clamped = x < kExpMax ? x : kExpMax;
+  const float n = (clamped * kLog2E + kRoundingShift) - kRoundingShift;
+  float r = std::fma(n, -kLn2High, clamped);
+  r = std::fma(n, -kLn2Low, r);
+  return Exp2Reduced(r * kLog2E, n);
+}
+
+inline float Tanh(float x) {
+  const float magnitude = std::fabs(x);
+  if (magnitude < kTanhSmall) {
+    const float square = x * x;
+    float p = kTanhP[4];
+    for (int i = 3; i >= 0; --i) p = std::fma(p, square, kTanhP[i]);
+    return std::fma(x * square, p, x);
+  }
+  const float large = 1.0F - 2.0F / (Exp(2.0F * magnitude) + 1.0F);
+  return std::copysign(large, x);
+}
+
+// gelu's u = x * (kGeluLinear + kGeluCubic * x^2): sqrt(2/pi), and that times 0.044715.
+inline constexpr float kGeluLinear = 0.797884561F;
+inline constexpr float kGeluCubic = 0.0356774081F;
+
+inline constexpr float kQuantisedMin = 0x1p-100F;  // a block of smaller values is all zeros
+inline constexpr int64_t kLogSumPiece = 1024;      // values between two folds of log_sum_exp
+
+inline constexpr int kLanes = 16;  // of every reduction, whatever the vector width
+
+// Sum of 16 lanes: halves added to each other until one is left.
+inline float FoldLanes(const float (&lanes)[kLanes]) {
+  float sums[kLanes / 2];
+  for (int i = 0; i < 8; ++i) sums[i] = lanes[i] + lanes[i + 8];
+  for (int i = 0; i < 4; ++i) sums[i] += sums[i + 4];
+  for (int i = 0; i < 2; ++i) sums[i] += sums[i + 2];
+  return sums[0] + sums[1];
+}
+
+}  // namespace remontoir::scalar

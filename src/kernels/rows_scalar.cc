@@ -1,0 +1,167 @@
+// Everything between products and attention, one value at a time.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernels/install.h"
+#include "kernels/math_scalar.h"
+#include "tensor/half.h"
+#include "tensor/kv_layout.h"
+
+namespace remontoir {
+namespace {
+
+void QuantiseBlock(const float* in, ActivationBlock* out) {
+  float largest = 0;
+  bool finite = true;
+  for (int i = 0; i < kActivationBlock; ++i) {
+    const float magnitude = std::fabs(in[i]);
+    finite = finite && magnitude <= std::numeric_limits<float>::max();
+    largest = std::max(largest, magnitude);
+  }
+  *out = {};
+  if (!finite) out->scale = std::numeric_limits<float>::quiet_NaN();
+  if (!finite || largest < scalar::kQuantisedMin) return;
+  const float inverse = 127.0F / largest;
+  int32_t sums[2] = {};
+  for (int i = 0; i < kActivationBlock; ++i) {
+    const float rounded =
+        (in[i] * inverse + scalar::kRoundingShift) - scalar::kRoundingShift;  // |.| <= 127
+    out->q[i] = static_cast<int8_t>(rounded);
+    sums[i / 16] += out->q[i];
+  }
+  out->scale = largest / 127.0F;
+  out->sum_low = static_cast<float>(sums[0]);
+  out->sum_high = static_cast<float>(sums[1]);
+  out->sum = out->sum_low + out->sum_high;
+}
+
+void QuantiseRow(const float* in, int64_t width, ActivationBlock* out) {
+  for (int64_t b = 0; b < width / kActivationBlock; ++b) {
+    QuantiseBlock(in + b * kActivationBlock, out + b);
+  }
+}
+
+void StoreElement(float value, DType type, int64_t index, std::byte* out) {
+  if (type == DType::kF32) {
+    std::memcpy(out + 4 * index, &value, 4);
+    return;
+  }
+  const uint16_t bits = type == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
+  std::memcpy(out + 2 * index, &bits, 2);
+}
+
+void StoreKey(const float* key, int width, DType type, int slot, std::byte* head_keys) {
+  const int64_t panel = static_cast<int64_t>(slot / kKvPanelKeys) * width;
+  for (int d = 0; d < width; ++d) {
+    StoreElement(key[d], type, (panel + d) * kKvPanelKeys + slot % kKvPanelKeys, head_keys);
+  }
+}
+
+void StoreValue(const float* value, int width, DType type, int slot, std::byte* head_values) {
+  for (int d = 0; d < width; ++d) {
+    StoreElement(value[d], type, static_cast<int64_t>(slot) * width + d, head_values);
+  }
+}
+
+void Rotate(float cos, float sin, float* x, float* y) {
+  const float old_x = *x;
+  *x = std::fma(old_x, cos, -(*y * sin));
+  *y = std::fma(*y, cos, old_x * sin);
+}
+
+void RopeInterleaved(float* head, int pairs, const float* cos, const float* sin) {
+  for (int i = 0; i < pairs; ++i) Rotate(cos[i], sin[i], head + 2 * i, head + 2 * i + 1);
+}
+
+void RopeHalves(float* head, int pairs, const float* cos, const float* sin) {
+  for (int i = 0; i < pairs; ++i) Rotate(cos[i], sin[i], head + i, head + pairs + i);
+}
+
+void RmsNorm(const float* in, const float* weight, float epsilon, int64_t width, float* out) {
+  float lanes[scalar::kLanes] = {};
+  for (int64_t i = 0; i < width; ++i) {
+    float& lane = lanes[i % scalar::kLanes];
+    lane = std::fma(in[i], in[i], lane);
+  }
+  const float mean = scalar::FoldLanes(lanes) / static_cast<float>(width);
+  const float factor = 1.0F / std::sqrt(mean + epsilon);
+  for (int64_t i = 0; i < width; ++i) out[i] = in[i] * factor * weight[i];
+}
+
+void SiluGate(const float* gate, const float* up, int64_t width, float* out) {
+  for (int64_t i = 0; i < width; ++i) {
+    out[i] = gate[i] / (1.0F + scalar::Exp(-gate[i])) * up[i];
+  }
+}
+
+// x/2 (1 + tanh u) = x / (1 + e^(-2u)) with u = sqrt(2/pi) (x + 0.044715 x^3).
+void GeluTanhGate(const float* gate, const float* up, int64_t width, float* out) {
+  for (int64_t i = 0; i < width; ++i) {
+    const float x = gate[i];
+    const float u = x * std::fma(x * x, scalar::kGeluCubic, scalar::kGeluLinear);
+    out[i] = x / (1.0F + scalar::Exp(-2.0F * u)) * up[i];
+  }
+}
+
+void Add(const float* in, int64_t width, float* inout) {
+  for (int64_t i = 0; i < width; ++i) inout[i] += in[i];
+}
+
+void Scale(float factor, int64_t width, float* inout) {
+  for (int64_t i = 0; i < width; ++i) inout[i] *= factor;
+}
+
+void SoftCap(float cap, int64_t width, float* inout) {
+  const float inverse = 1.0F / cap;
+  for (int64_t i = 0; i < width; ++i) inout[i] = scalar::Tanh(inout[i] * inverse) * cap;
+}
+
+void AddScaled(const float* in, float factor, int64_t width, float* inout) {
+  for (int64_t i = 0; i < width; ++i) inout[i] = std::fma(in[i], factor, inout[i]);
+}
+
+int64_t ArgMax(const float* in, int64_t width) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < width; ++i) {
+    if (in[i] > in[best]) best = i;
+  }
+  return best;
+}
+
+// Lanes are folded every kLogSumPiece values and added in double, so that long rows lose nothing.
+float LogSumExp(const float* in, int64_t width) {
+  float max = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < width; ++i) max = std::max(max, in[i]);
+  if (max == -std::numeric_limits<float>::infinity()) return max;
+  double total = 0;
+  for (int64_t begin = 0; begin < width; begin += scalar::kLogSumPiece) {
+    const int64_t end = std::min(width, begin + scalar::kLogSumPiece);
+    float lanes[scalar::kLanes] = {};
+    for (int64_t i = begin; i < end; ++i) lanes[i % scalar::kLanes] += scalar::Exp(in[i] - max);
+    total += static_cast<double>(scalar::FoldLanes(lanes));
+  }
+  return static_cast<float>(static_cast<double>(max) + std::log(total));
+}
+
+}  // namespace
+
+void InstallScalarRows(KernelTable* table) {
+  table->quantise_row = &QuantiseRow;
+  table->store_key = &StoreKey;
+  table->store_value = &StoreValue;
+  table->rope_interleaved = &RopeInterleaved;
+  table->rope_halves = &RopeHalves;
+  table->rms_norm = &RmsNorm;
+  table->silu_gate = &SiluGate;
+  table->gelu_tanh_gate = &GeluTanhGate;
+  table->add = &Add;
+  table->scale = &Scale;
+  table->soft_cap = &SoftCap;
+  table->add_scaled = &AddScaled;
+  table->argmax = &ArgMax;
+  table->log_sum_exp = &LogSumExp;
+}
+
+}  // namespace remontoir

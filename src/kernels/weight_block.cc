@@ -1,0 +1,191 @@
+// Reads the quantised block types of GGUF as whole numbers with scales, 32 weights at a time.
+#include "kernels/weight_block.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "tensor/block_layouts.h"
+#include "tensor/half.h"
+
+namespace remontoir {
+namespace {
+
+template <class Block>
+Block Load(const std::byte* row, int64_t index) {
+  Block block;  // blocks lie unaligned in files
+  std::memcpy(&block, row + index * static_cast<int64_t>(sizeof(Block)), sizeof(Block));
+  return block;
+}
+
+void SetScale(WeightBlock* out, float scale, float minimum) {
+  out->scale.fill(scale);
+  out->minimum.fill(minimum);
+}
+
+void SetNibbles(WeightBlock* out, const uint8_t* qs) {
+  for (size_t i = 0; i < 16; ++i) {
+    out->q[i] = static_cast<int8_t>(qs[i] & 15);
+    out->q[i + 16] = static_cast<int8_t>(qs[i] >> 4);
+  }
+}
+
+void AddFifthBits(WeightBlock* out, const uint8_t (&qh)[4]) {
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>(out->q[i] | (((qh[i / 8] >> (i % 8)) & 1) << 4));
+  }
+}
+
+void LookUpNibbles(WeightBlock* out, const uint8_t* qs, const std::array<int8_t, 16>& values) {
+  for (size_t i = 0; i < 16; ++i) {
+    out->q[i] = values[qs[i] & 15];
+    out->q[i + 16] = values[qs[i] >> 4];
+  }
+}
+
+void Decode(const BlockQ4_0& block, WeightBlock* out) {
+  const float d = HalfToFloat(block.d);
+  SetNibbles(out, block.qs);
+  SetScale(out, d, -8 * d);
+}
+
+void Decode(const BlockQ4_1& block, WeightBlock* out) {
+  SetNibbles(out, block.qs);
+  SetScale(out, HalfToFloat(block.d), HalfToFloat(block.m));
+}
+
+void Decode(const BlockQ5_0& block, WeightBlock* out) {
+  const float d = HalfToFloat(block.d);
+  SetNibbles(out, block.qs);
+  AddFifthBits(out, block.qh);
+  SetScale(out, d, -16 * d);
+}
+
+void Decode(const BlockQ5_1& block, WeightBlock* out) {
+  SetNibbles(out, block.qs);
+  AddFifthBits(out, block.qh);
+  SetScale(out, HalfToFloat(block.d), HalfToFloat(block.m));
+}
+
+void Decode(const BlockQ8_0& block, WeightBlock* out) {
+  std::memcpy(out->q.data(), block.qs, 32);
+  SetScale(out, HalfToFloat(block.d), 0);
+}
+
+void Decode(const BlockIQ4_NL& block, WeightBlock* out) {
+  LookUpNibbles(out, block.qs, kIQ4Values);
+  SetScale(out, HalfToFloat(block.d), 0);
+}
+
+void Decode(const BlockMXFP4& block, WeightBlock* out) {
+  LookUpNibbles(out, block.qs, kMXFP4Values);
+  SetScale(out, MXFP4Scale(block.e), 0);
+}
+
+// The types of 256: `run` is the run of 32, 0 ... 7.
+
+void DecodeRun(const BlockQ2_K& block, size_t run, WeightBlock* out) {
+  const uint8_t* qs = block.qs + 32 * (run / 4);
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>((qs[i] >> (2 * (run % 4))) & 3);
+  }
+  const float d = HalfToFloat(block.d);
+  const float dmin = HalfToFloat(block.dmin);
+  for (size_t half = 0; half < 2; ++half) {
+    const uint8_t packed = block.scales[2 * run + half];
+    out->scale[half] = d * static_cast<float>(packed & 15);
+    out->minimum[half] = -dmin * static_cast<float>(packed >> 4);
+  }
+}
+
+void DecodeRun(const BlockQ3_K& block, size_t run, WeightBlock* out) {
+  const uint8_t* qs = block.qs + 32 * (run / 4);
+  for (size_t i = 0; i < 32; ++i) {
+    const int low = (qs[i] >> (2 * (run % 4))) & 3;
+    const int high = (block.hmask[i] >> run) & 1;
+    out->q[i] = static_cast<int8_t>(low | (high << 2));
+  }
+  const std::array<int8_t, 16> scales = Q3Scales(block.scales);
+  for (size_t half = 0; half < 2; ++half) {
+    out->scale[half] = HalfToFloat(block.d) * static_cast<float>(scales[2 * run + half]);
+    out->minimum[half] = -4 * out->scale[half];
+  }
+}
+
+template <class Block>
+void DecodeScaleMinRun(const Block& block, size_t run, WeightBlock* out) {
+  const uint8_t* qs = block.qs + 32 * (run / 2);
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>(run % 2 == 0 ? qs[i] & 15 : qs[i] >> 4);
+  }
+  const ScaleMin packed = ScaleMinAt(block.scales, static_cast<int>(run));
+  SetScale(out, HalfToFloat(block.d) * packed.scale, -HalfToFloat(block.dmin) * packed.min);
+}
+
+void DecodeRun(const BlockQ4_K& block, size_t run, WeightBlock* out) {
+  DecodeScaleMinRun(block, run, out);
+}
+
+void DecodeRun(const BlockQ5_K& block, size_t run, WeightBlock* out) {
+  DecodeScaleMinRun(block, run, out);
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>(out->q[i] | (((block.qh[i] >> run) & 1) << 4));
+  }
+}
+
+void DecodeRun(const BlockQ6_K& block, size_t run, WeightBlock* out) {
+  const size_t half_block = run / 4;
+  const size_t part = run % 4;
+  const uint8_t* ql = block.ql + 64 * half_block + 32 * (part % 2);
+  const uint8_t* qh = block.qh + 32 * half_block;
+  for (size_t i = 0; i < 32; ++i) {
+    const int low = part < 2 ? ql[i] & 15 : ql[i] >> 4;
+    const int high = (qh[i] >> (2 * part)) & 3;
+    out->q[i] = static_cast<int8_t>(low | (high << 4));
+  }
+  for (size_t half = 0; half < 2; ++half) {
+    out->scale[half] = HalfToFloat(block.d) * static_cast<float>(block.scales[2 * run + half]);
+    out->minimum[half] = -32 * out->scale[half];
+  }
+}
+
+void DecodeRun(const BlockIQ4_XS& block, size_t run, WeightBlock* out) {
+  LookUpNibbles(out, block.qs + 16 * run, kIQ4Values);
+  const int scale = IQ4_XSScaleAt(block, static_cast<int>(run));
+  SetScale(out, HalfToFloat(block.d) * static_cast<float>(scale), 0);
+}
+
+template <class Block>
+void DecodeWhole(const std::byte* row, int64_t index, WeightBlock* out) {
+  Decode(Load<Block>(row, index), out);
+}
+
+template <class Block>
+void DecodePart(const std::byte* row, int64_t index, WeightBlock* out) {
+  DecodeRun(Load<Block>(row, index / 8), static_cast<size_t>(index % 8), out);
+}
+
+}  // namespace
+
+void DecodeWeightBlock(DType type, const std::byte* row, int64_t index, WeightBlock* out) {
+  switch (type) {
+    case DType::kQ4_0: return DecodeWhole<BlockQ4_0>(row, index, out);
+    case DType::kQ4_1: return DecodeWhole<BlockQ4_1>(row, index, out);
+    case DType::kQ5_0: return DecodeWhole<BlockQ5_0>(row, index, out);
+    case DType::kQ5_1: return DecodeWhole<BlockQ5_1>(row, index, out);
+    case DType::kQ8_0: return DecodeWhole<BlockQ8_0>(row, index, out);
+    case DType::kIQ4_NL: return DecodeWhole<BlockIQ4_NL>(row, index, out);
+    case DType::kMXFP4: return DecodeWhole<BlockMXFP4>(row, index, out);
+    case DType::kQ2_K: return DecodePart<BlockQ2_K>(row, index, out);
+    case DType::kQ3_K: return DecodePart<BlockQ3_K>(row, index, out);
+    case DType::kQ4_K: return DecodePart<BlockQ4_K>(row, index, out);
+    case DType::kQ5_K: return DecodePart<BlockQ5_K>(row, index, out);
+    case DType::kQ6_K: return DecodePart<BlockQ6_K>(row, index, out);
+    case DType::kIQ4_XS: return DecodePart<BlockIQ4_XS>(row, index, out);
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16: break;
+  }
+  REM_CHECK(false, "float rows have no quantised blocks");
+}
+
+}  // namespace remontoir
