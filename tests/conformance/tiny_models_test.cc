@@ -58,7 +58,6 @@ std::vector<float> AllLogits(ModelRunner& runner, const Sequence& sequence, int3
   RunTeacherForced(runner, sequence.tokens, rows, 0, [&](int32_t, std::span<const float> logits) {
     all.insert(all.end(), logits.begin(), logits.end());
   });
-  all.resize(sequence.logits.values.size());  // the reference has no row after the last token
   return all;
 }
 
