@@ -2,42 +2,52 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <fstream>
-#include <regex>
+#include <iterator>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace remontoir {
 
-struct NpyArray {
+template <class T>
+struct NpyArrayOf {
   std::vector<int64_t> shape;
-  std::vector<float> values;
+  std::vector<T> values;
 };
+using NpyArray = NpyArrayOf<float>;
 
-// A float32 array; throws when the file is missing or of another type (a test then fails by name).
-inline NpyArray ReadNpy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  char prefix[10] = {};
-  if (!file.read(prefix, sizeof(prefix))) throw std::runtime_error("can't read " + path);
-  const size_t header_bytes =
-      static_cast<uint8_t>(prefix[8]) | static_cast<size_t>(static_cast<uint8_t>(prefix[9])) << 8;
-  std::string header(header_bytes, ' ');
-  file.read(header.data(), static_cast<std::streamsize>(header_bytes));
-  if (header.find("'<f4'") == std::string::npos) throw std::runtime_error(path + ": not float32");
-  NpyArray array;
-  const std::string dims = header.substr(header.find('(') + 1);
-  const std::regex number("[0-9]+");
-  const std::string inside = dims.substr(0, dims.find(')'));
-  int64_t count = 1;
-  for (std::sregex_iterator it(inside.begin(), inside.end(), number), end; it != end; ++it) {
-    array.shape.push_back(std::stoll(it->str()));
-    count *= array.shape.back();
+// The whole array; throws when the file is missing, cut or of another element type than T (a test
+// then fails by name).
+template <class T = float>
+NpyArrayOf<T> ReadNpy(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  const std::string file{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (file.size() < 10 || file.compare(1, 5, "NUMPY") != 0) {
+    throw std::runtime_error(path + ": no .npy file");
   }
+  const size_t header_bytes = static_cast<uint8_t>(file[8]) + 256u * static_cast<uint8_t>(file[9]);
+  const std::string header = file.substr(10, header_bytes);
+  const char kind = std::is_floating_point_v<T> ? 'f' : std::is_signed_v<T> ? 'i' : 'u';
+  if (header.find(kind + std::to_string(sizeof(T)) + "'") == std::string::npos) {
+    throw std::runtime_error(path + ": another element type: " + header);
+  }
+  NpyArrayOf<T> array;
+  size_t count = 1;
+  const size_t open = header.find('(');
+  const std::string shape = header.substr(open + 1, header.find(')') - open - 1);
+  for (size_t at = 0; (at = shape.find_first_of("0123456789", at)) != std::string::npos;) {
+    size_t digits = 0;
+    array.shape.push_back(std::stoll(shape.substr(at), &digits));
+    count *= static_cast<size_t>(array.shape.back());
+    at += digits;
+  }
+  const size_t data = 10 + header_bytes;
+  if (file.size() != data + count * sizeof(T)) throw std::runtime_error(path + ": cut short");
   array.values.resize(count);
-  file.read(reinterpret_cast<char*>(array.values.data()),
-            static_cast<std::streamsize>(count * sizeof(float)));
-  if (!file) throw std::runtime_error(path + ": truncated");
+  std::memcpy(array.values.data(), file.data() + data, count * sizeof(T));
   return array;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,8 +129,8 @@ size_t ReadAll(const GgufContents& contents) {
 
 // The bytes lie on the heap at their exact size, so that a sanitizer sees a step past the end.
 bool OpensWithoutHarm(const std::string& file) {
-  std::vector<std::byte> bytes(file.size());
-  std::ranges::transform(file, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  const auto view = std::as_bytes(std::span(file));
+  const std::vector<std::byte> bytes(view.begin(), view.end());
   const auto contents = ReadGguf(bytes);
   if (!contents.ok()) {
     EXPECT_FALSE(contents.status().message().empty());
