@@ -1,0 +1,39 @@
+// What a client is told when its request is refused: HTTP status and the body's four fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace remontoir {
+
+struct ErrorBody {
+  int http_status = 500;
+  std::string message;
+  std::string type;
+  std::string param;       // the request's field, e.g. "messages[0].content"; empty: null
+  std::string code;        // empty: null
+  int retry_after_ms = 0;  // 0: no advice
+};
+
+// {"error":{"message":...,"type":...,"param":...,"code":...}}
+std::string ToJson(const ErrorBody& error);
+
+ErrorBody InvalidRequest(std::string message);                          // 400, no field to blame
+ErrorBody InvalidField(std::string_view param, std::string_view what);  // 400: "param what"
+ErrorBody UnsupportedField(std::string_view param,
+                           std::string_view what);  // 400, right but not here
+// 400: the prompt, or it and max_tokens, are longer than the context.
+ErrorBody ContextLengthExceeded(std::string_view what, std::string_view param);
+ErrorBody InvalidApiKey();                                                   // 401
+ErrorBody ModelNotFound(std::string_view model);                             // 404
+ErrorBody PathNotFound(std::string_view method, std::string_view path);      // 404
+ErrorBody MethodNotAllowed(std::string_view method, std::string_view path);  // 405
+ErrorBody QueueFull();                                                       // 429, with advice
+ErrorBody Loading();                                                         // 503, with advice
+ErrorBody ShuttingDown();                                                    // 503, with advice
+ErrorBody ServerError(std::string message);                                  // 500
+// What HTTP itself refuses (400, 408, 413, 431, 503, 505).
+ErrorBody HttpRefusal(int http_status, std::string_view reason);
+
+}  // namespace remontoir

@@ -1,0 +1,82 @@
+// The JSON of answers: completions and their chunks, logprobs, usage, the model list.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace remontoir {
+
+// The same in a whole answer and in every chunk of a stream.
+struct ReplyHead {
+  std::string id;       // "chatcmpl-..." or "cmpl-..."
+  int64_t created = 0;  // Unix seconds
+  std::string model;
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt
+};
+
+struct AlternativeToken {
+  std::string bytes;
+  float logprob = 0;
+};
+
+struct ScoredToken {
+  std::string bytes;
+  std::optional<float> logprob;       // none for the first token of a scored prompt
+  std::vector<AlternativeToken> top;  // best first
+  int64_t text_offset = 0;            // of its first character in the choice's text
+};
+
+// A choice of a whole answer, or what a chunk adds to it.
+struct ReplyChoice {
+  int32_t index = 0;
+  std::string text;
+  bool has_logprobs = false;
+  std::vector<ScoredToken> tokens;
+  std::string finish_reason;  // "stop", "length"; empty: null, more to come
+  std::string stop_detail;    // empty: not written
+};
+
+// What a chunk says about usage: nothing, null, or numbers.
+struct ChunkUsage {
+  bool present = false;
+  std::optional<Usage> usage;
+};
+
+std::string ChatCompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
+                               const Usage& usage);
+// The chunk that opens a choice: the role and empty content.
+std::string ChatRoleChunkJson(const ReplyHead& head, int32_t index, const ChunkUsage& usage);
+// Content when there is text or there are logprobs, else an empty delta.
+std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice,
+                          const ChunkUsage& usage);
+// The chunk behind the last choice: no choices, the usage.
+std::string ChatUsageChunkJson(const ReplyHead& head, const Usage& usage);
+
+std::string CompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
+                           const Usage& usage);
+std::string CompletionChunkJson(const ReplyHead& head, const ReplyChoice& choice,
+                                const ChunkUsage& usage);
+std::string CompletionUsageChunkJson(const ReplyHead& head, const Usage& usage);
+
+// What ends every stream.
+inline constexpr std::string_view kStreamEnd = "[DONE]";
+
+struct ModelEntry {
+  std::string id;
+  int64_t created = 0;
+  int64_t context_tokens = 0;
+};
+
+std::string ModelJson(const ModelEntry& model);
+std::string ModelListJson(std::span<const ModelEntry> models);
+
+}  // namespace remontoir
