@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -95,12 +96,17 @@ Status WrongType(std::string_view key, const MetadataValue& value, std::string_v
 std::string Spell(ValueType type, const std::byte* at) {
   if (type == ValueType::kBool) return Load<uint8_t>(at) != 0 ? "true" : "false";
   std::array<char, 32> text{};
-  const auto spell = [&](auto value) {
-    const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  const auto spell = [&](auto value, auto... format) {
+    const auto end = std::to_chars(text.data(), text.data() + text.size(), value, format...).ptr;
     return std::string(text.data(), end);
   };
-  if (type == ValueType::kFloat32) return spell(Load<float>(at));
-  if (type == ValueType::kFloat64) return spell(Load<double>(at));
+  // The shortest digits that read back as the same number; no exponent where people need none.
+  const auto spell_float = [&](auto value) {
+    const bool plain = value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e9);
+    return plain ? spell(value, std::chars_format::fixed) : spell(value);
+  };
+  if (type == ValueType::kFloat32) return spell_float(Load<float>(at));
+  if (type == ValueType::kFloat64) return spell_float(Load<double>(at));
   const Integer integer = LoadInteger(type, at);
   return integer.negative ? spell(static_cast<int64_t>(integer.bits)) : spell(integer.bits);
 }
@@ -114,7 +120,7 @@ std::string SpellElement(const MetadataValue& array, uint64_t i) {
 
 std::string SpellArray(const MetadataValue& array) {
   if (array.element_type == ValueType::kArray) {
-    return std::to_string(array.element_count) + " arrays";
+    return "[… " + std::to_string(array.element_count) + " in all]";
   }
   std::string text = "[";
   for (uint64_t i = 0; i < array.element_count; ++i) {

@@ -160,6 +160,8 @@ TEST(Metadata, LinesForPeopleKeepTheFilesOrderAndShortenLongValues) {
           .Key("z.name", ValueType::kString, StringBytes("two\nlines \x1b[31m \xff"))
           .Key("count", ValueType::kInt32, Bytes(int32_t{-5}))
           .Key("eps", ValueType::kFloat32, Bytes(1e-5f))
+          .Key("base", ValueType::kFloat32, Bytes(100000.0f))
+          .Key("tiny", ValueType::kFloat64, Bytes(-4.9406564584124654e-324))
           .Key("flag", ValueType::kBool, Bytes(uint8_t{1}))
           .Key("tokens", ValueType::kArray, ArrayBytes(ValueType::kString, tokens))
           .Key("few", ValueType::kArray, ArrayBytes<float>(ValueType::kFloat32, {0.1f, 2.0f}))
@@ -174,12 +176,14 @@ TEST(Metadata, LinesForPeopleKeepTheFilesOrderAndShortenLongValues) {
       {"z.name", "string", "two\\nlines \\x1b[31m \xef\xbf\xbd"},
       {"count", "int32", "-5"},
       {"eps", "float32", "1e-05"},
+      {"base", "float32", "100000"},
+      {"tiny", "float64", "-5e-324"},
       {"flag", "bool", "true"},
       {"tokens", "array of string",
        R"(["tok", "a token of many …", "tok", "tok", "tok", "tok", … 1000 in all])"},
       {"few", "array of float32", "[0.1, 2]"},
       {"long", "string", std::string(100, 'x') + "…"},
-      {"nest", "array of array", "1 arrays"},
+      {"nest", "array of array", "[… 1 in all]"},
   };
   const auto lines = read.metadata.Describe();
   ASSERT_EQ(lines.size(), expected.size());
