@@ -6,11 +6,12 @@
 
 namespace remontoir {
 
+extern const Family kGemma3Family;
 extern const Family kLlamaFamily;
 
 namespace {
 
-constexpr std::array<const Family*, 1> kFamilies = {&kLlamaFamily};
+constexpr std::array<const Family*, 2> kFamilies = {&kLlamaFamily, &kGemma3Family};
 
 }  // namespace
 

@@ -22,8 +22,12 @@ enum class TensorRole : uint8_t {
   kQueryBias,  // the three biases: all or none
   kKeyBias,
   kValueBias,
+  kQueryNorm,  // of each head, before rotation
+  kKeyNorm,
   kAttentionOutput,
+  kAttentionPostNorm,  // of the block's output, before it joins the stream
   kFeedForwardNorm,
+  kFeedForwardPostNorm,
   kGate,  // dense feed-forward
   kUp,
   kDown,
@@ -32,7 +36,7 @@ enum class TensorRole : uint8_t {
   kExpertUp,
   kExpertDown,
 };
-inline constexpr int kTensorRoleCount = 20;
+inline constexpr int kTensorRoleCount = 24;
 
 struct TensorName {
   TensorRole role;
@@ -49,6 +53,11 @@ struct Family {
   RopePairing rope_pairing = RopePairing::kInterleaved;
   GateKind gate = GateKind::kSilu;
   bool renormalise_gates = true;  // chosen experts' weights sum to 1
+  bool embedding_times_root_width = false;
+  // Sliding windows: every window_period-th layer sees all keys, the others the last
+  // `attention.sliding_window`, with rotary base windowed_rope_base. 0: no windows.
+  int32_t window_period = 0;
+  double windowed_rope_base = 10000;
 };
 
 // nullptr for an architecture that this build can't run.

@@ -107,6 +107,14 @@ Status ReadFeedForward(const KeyReader& keys, ModelShape& shape) {
   return Status::Ok();
 }
 
+Status ReadWindow(const KeyReader& keys, const Family& family, ModelShape& shape) {
+  if (family.window_period == 0) return Status::Ok();
+  REM_ASSIGN_OR_RETURN(shape.window, keys.Count("attention.sliding_window", 1, kContextMax));
+  REM_ASSIGN_OR_RETURN(shape.window_period, keys.CountOr("attention.sliding_window_pattern", 1,
+                                                         kLayersMax, family.window_period));
+  return Status::Ok();
+}
+
 // The tokenizer's list, the declared size and the embedding must tell of one vocabulary.
 Status ReadVocabularySize(const ModelFile& file, const Family& family, const KeyReader& keys,
                           ModelShape& shape) {
@@ -155,8 +163,13 @@ Result<ModelShape> ReadHyperparameters(const ModelFile& file, const Family& fami
   REM_RETURN_IF_ERROR(ReadFeedForward(keys, shape));
   REM_ASSIGN_OR_RETURN(const double epsilon, keys.Positive("attention.layer_norm_rms_epsilon"));
   shape.norm_epsilon = static_cast<float>(epsilon);
+  if (family.embedding_times_root_width) {
+    shape.embedding_scale = std::sqrt(static_cast<float>(shape.width));
+  }
+  REM_RETURN_IF_ERROR(ReadWindow(keys, family, shape));
   REM_RETURN_IF_ERROR(ReadVocabularySize(file, family, keys, shape));
   REM_RETURN_IF_ERROR(ReadRopeScaling(file, family, shape).status());
+  REM_RETURN_IF_ERROR(ReadWindowedRopeScaling(file, family).status());
   return shape;
 }
 
@@ -186,6 +199,14 @@ Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
     return Unsupported(key + " = \"" + std::string(kind) +
                        "\", this build knows none, linear and yarn");
   }
+  return scaling;
+}
+
+Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family& family) {
+  const KeyReader keys(file, family.architecture);
+  RopeScaling scaling;
+  REM_ASSIGN_OR_RETURN(scaling.base,
+                       keys.PositiveOr("rope.freq_base_swa", family.windowed_rope_base));
   return scaling;
 }
 

@@ -27,4 +27,7 @@ struct RopeScaling {
 Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
                                     const ModelShape& shape);
 
+// The same of layers with a sliding window: a base of their own, never scaled.
+Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family& family);
+
 }  // namespace remontoir

@@ -25,8 +25,17 @@ struct ModelShape {
   float norm_epsilon = 0;
   bool tied_embedding = false;  // no output matrix of its own
   bool attention_bias = false;  // q, k and v have biases
-  RopeParams rope;
+  float embedding_scale = 1;
   int32_t rotary_width = 0;  // leading values of a head that turn
+  RopeParams rope;
+  // Sliding windows: every window_period-th layer sees all keys; 0: all layers do.
+  int32_t window = 0;
+  int32_t window_period = 0;
+  RopeParams windowed_rope;
+
+  bool IsWindowed(int32_t layer) const {
+    return window_period > 0 && (layer + 1) % window_period != 0;
+  }
 };
 
 }  // namespace remontoir

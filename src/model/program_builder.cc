@@ -27,7 +27,7 @@ class Builder {
   }
 
   Program Build(const ModelWeights& weights) && {
-    Add(EmbedOp{.table = weights.embedding, .out = stream_});
+    Add(EmbedOp{.table = weights.embedding, .out = stream_, .scale = shape_.embedding_scale});
     for (int layer = 0; layer < shape_.layers; ++layer) {
       AddAttention(layer, weights.layers[layer]);
       if (shape_.experts > 0) {
@@ -47,12 +47,22 @@ class Builder {
  private:
   void Add(Operation operation) { program_.operations.push_back(std::move(operation)); }
 
-  void AddNorm(ActivationId in, ActivationId out, WeightId weight) {
+  void AddNorm(ActivationId in, ActivationId out, WeightId weight, int32_t group_width) {
     Add(NormOp{.in = in,
                .out = out,
                .weight = weight,
                .epsilon = shape_.norm_epsilon,
-               .group_width = shape_.width});
+               .group_width = group_width});
+  }
+
+  void AddNorm(ActivationId in, ActivationId out, WeightId weight) {
+    AddNorm(in, out, weight, shape_.width);
+  }
+
+  // The block's output joins the stream, normed on the way where the model has a post-norm.
+  void AddToStream(WeightId post_norm) {
+    if (post_norm != kNoWeight) AddNorm(block_out_, block_out_, post_norm);
+    Add(AddOp{.in = block_out_, .inout = stream_});
   }
 
   void AddProduct(ActivationId in, WeightId weight, ActivationId out) {
@@ -68,19 +78,25 @@ class Builder {
     projections.products[1] = {weights.key, keys_, weights.key_bias};
     projections.products[2] = {weights.value, values_, weights.value_bias};
     Add(projections);
+    if (weights.query_norm != kNoWeight) {
+      AddNorm(queries_, queries_, weights.query_norm, shape_.key_width);
+      AddNorm(keys_, keys_, weights.key_norm, shape_.key_width);
+    }
+    const bool windowed = shape_.IsWindowed(layer);
     Add(RopeIntoKvOp{.queries = queries_,
                      .keys = keys_,
                      .values = values_,
                      .layer = layer,
                      .heads = shape_.heads,
-                     .rope = shape_.rope});
+                     .rope = windowed ? shape_.windowed_rope : shape_.rope});
     Add(AttentionOp{.queries = queries_,
                     .out = attended_,
                     .layer = layer,
                     .heads = shape_.heads,
-                    .scale = 1 / std::sqrt(static_cast<float>(shape_.key_width))});
+                    .scale = 1 / std::sqrt(static_cast<float>(shape_.key_width)),
+                    .window = windowed ? shape_.window : 0});
     AddProduct(attended_, weights.attention_output, block_out_);
-    Add(AddOp{.in = block_out_, .inout = stream_});
+    AddToStream(weights.attention_post_norm);
   }
 
   void AddDenseFeedForward(const LayerWeights& weights) {
@@ -91,7 +107,7 @@ class Builder {
     Add(inner);
     Add(GatedActivationOp{.gate = gate_, .up = up_, .out = gate_, .kind = family_.gate});
     AddProduct(gate_, weights.down, block_out_);
-    Add(AddOp{.in = block_out_, .inout = stream_});
+    AddToStream(weights.feed_forward_post_norm);
   }
 
   void AddExpertFeedForward(const LayerWeights& weights) {
@@ -110,7 +126,7 @@ class Builder {
     down.products[0] = {.weight = weights.down, .out = expert_out_};
     Add(down);
     Add(ExpertCombineOp{.in = expert_out_, .out = block_out_});
-    Add(AddOp{.in = block_out_, .inout = stream_});
+    AddToStream(weights.feed_forward_post_norm);
   }
 
   const Family& family_;

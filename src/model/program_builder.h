@@ -18,8 +18,12 @@ struct LayerWeights {
   WeightId query_bias = kNoWeight;
   WeightId key_bias = kNoWeight;
   WeightId value_bias = kNoWeight;
+  WeightId query_norm = kNoWeight;  // optional parts stay kNoWeight
+  WeightId key_norm = kNoWeight;
   WeightId attention_output = kNoWeight;
+  WeightId attention_post_norm = kNoWeight;
   WeightId feed_forward_norm = kNoWeight;
+  WeightId feed_forward_post_norm = kNoWeight;
   // Dense: gate, up, down matrices; experts: the same of every expert, and a router.
   WeightId gate = kNoWeight;
   WeightId up = kNoWeight;

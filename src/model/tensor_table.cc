@@ -8,13 +8,13 @@ namespace {
 
 struct ExpectedShape {
   int rank = 0;
-  std::array<int64_t, 3> shape = {1, 1, 1};
+  std::array<int64_t, kTensorRankMax> shape = {1, 1, 1, 1};  // innermost first
 };
 
-ExpectedShape Vector(int64_t size) { return {1, {size, 1, 1}}; }
-ExpectedShape Matrix(int64_t columns, int64_t rows) { return {2, {columns, rows, 1}}; }
+ExpectedShape Vector(int64_t size) { return {1, {size, 1, 1, 1}}; }
+ExpectedShape Matrix(int64_t columns, int64_t rows) { return {2, {columns, rows, 1, 1}}; }
 ExpectedShape Matrices(int64_t columns, int64_t rows, int64_t experts) {
-  return {3, {columns, rows, experts}};
+  return {3, {columns, rows, experts, 1}};
 }
 
 ExpectedShape ShapeOf(TensorRole role, const ModelShape& model) {
@@ -29,7 +29,11 @@ ExpectedShape ShapeOf(TensorRole role, const ModelShape& model) {
     case TensorRole::kRopeFactors: return Vector(model.rotary_width / 2);
     case TensorRole::kOutputNorm:
     case TensorRole::kAttentionNorm:
-    case TensorRole::kFeedForwardNorm: return Vector(width);
+    case TensorRole::kAttentionPostNorm:
+    case TensorRole::kFeedForwardNorm:
+    case TensorRole::kFeedForwardPostNorm: return Vector(width);
+    case TensorRole::kQueryNorm:
+    case TensorRole::kKeyNorm: return Vector(model.key_width);
     case TensorRole::kQuery: return Matrix(width, queries);
     case TensorRole::kKey: return Matrix(width, keys);
     case TensorRole::kValue: return Matrix(width, values);
@@ -80,11 +84,7 @@ std::string Dimensions(const int64_t* shape, int rank) {
 
 Status CheckShape(const TensorInfo& tensor, const ExpectedShape& expected) {
   const TensorView& view = tensor.view;
-  bool same = true;
-  for (int i = 0; i < kTensorRankMax; ++i) {
-    same = same && view.shape[i] == (i < expected.rank ? expected.shape[i] : 1);
-  }
-  if (!same) {
+  if (view.shape != expected.shape) {
     return InvalidArgument("tensor " + std::string(tensor.name) + " has shape " +
                            Dimensions(view.shape.data(), view.rank) + ", expected " +
                            Dimensions(expected.shape.data(), expected.rank));
