@@ -9,4 +9,6 @@ void InstallScalarProducts(KernelTable* table);
 void InstallScalarAttention(KernelTable* table);
 void InstallScalarRows(KernelTable* table);
 
+void InstallAvx2Products(KernelTable* table);
+
 }  // namespace remontoir

@@ -15,6 +15,19 @@ KernelTable MakeScalar() {
   return table;
 }
 
+KernelTable MakeAvx2() {
+  KernelTable table = MakeScalar();
+  table.name = "avx2";
+  InstallAvx2Products(&table);
+  return table;
+}
+
+// Whether the processor, and the system that saves its registers, know AVX2, FMA and F16C.
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+         __builtin_cpu_supports("f16c") != 0;
+}
+
 }  // namespace
 
 const KernelTable& ScalarKernels() {
@@ -22,7 +35,11 @@ const KernelTable& ScalarKernels() {
   return table;
 }
 
-const KernelTable* Avx2Kernels() { return nullptr; }
+const KernelTable* Avx2Kernels() {
+  if (!HasAvx2()) return nullptr;
+  static const KernelTable table = MakeAvx2();
+  return &table;
+}
 
 const KernelTable& BestKernels() {
   const KernelTable* avx2 = Avx2Kernels();

@@ -120,7 +120,7 @@ void InstallScalarProducts(KernelTable* table) {
   SetQuantised<PanelFormat::kU4Offset, FormatU4Offset>(table);
   SetQuantised<PanelFormat::kU4Half, FormatU4Half>(table);
   SetQuantised<PanelFormat::kU4, FormatU4>(table);
-  SetQuantised<PanelFormat::kU6, FormatU6>(table);
+  SetQuantised<PanelFormat::kU5, FormatU5>(table);
   SetQuantised<PanelFormat::kU6Sub16, FormatU6Sub16>(table);
 }
 

@@ -28,7 +28,7 @@ PanelFormat FormatOf(DType type) {
     case DType::kQ4_K: return PanelFormat::kU4;
     case DType::kQ5_0:
     case DType::kQ5_1:
-    case DType::kQ5_K: return PanelFormat::kU6;
+    case DType::kQ5_K: return PanelFormat::kU5;
     case DType::kQ2_K:
     case DType::kQ3_K:
     case DType::kQ6_K: return PanelFormat::kU6Sub16;
@@ -46,7 +46,7 @@ int64_t StepBytes(PanelFormat format) {
     case PanelFormat::kU4Offset: return FormatU4Offset::kBlockBytes;
     case PanelFormat::kU4Half: return FormatU4Half::kBlockBytes;
     case PanelFormat::kU4: return FormatU4::kBlockBytes;
-    case PanelFormat::kU6: return FormatU6::kBlockBytes;
+    case PanelFormat::kU5: return FormatU5::kBlockBytes;
     case PanelFormat::kU6Sub16: return FormatU6Sub16::kBlockBytes;
   }
   REM_CHECK(false, "unknown panel format");
@@ -130,7 +130,7 @@ void PackRow(PanelFormat format, DType type, const std::byte* row_bytes, int64_t
     case PanelFormat::kU4Half:
       return PackQuantisedRow<FormatU4Half>(type, row_bytes, in_width, row, panel);
     case PanelFormat::kU4: return PackQuantisedRow<FormatU4>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU6: return PackQuantisedRow<FormatU6>(type, row_bytes, in_width, row, panel);
+    case PanelFormat::kU5: return PackQuantisedRow<FormatU5>(type, row_bytes, in_width, row, panel);
     case PanelFormat::kU6Sub16:
       return PackQuantisedRow<FormatU6Sub16>(type, row_bytes, in_width, row, panel);
   }

@@ -23,8 +23,8 @@ enum class PanelFormat : uint8_t {
   kU4Offset,  // nibbles, float16 scale, minimum = -8 * scale         Q4_0
   kU4Half,    // nibbles, float16 scale and minimum                   Q4_1
   kU4,        // nibbles, float32 scale and minimum                   Q4_K
-  kU6,        // bytes 0 ... 63, float32 scale and minimum            Q5_0 Q5_1 Q5_K
-  kU6Sub16,   // the same with scale and minimum per 16 values        Q2_K Q3_K Q6_K
+  kU5,        // bytes 0 ... 31, float32 scale and minimum            Q5_0 Q5_1 Q5_K
+  kU6Sub16,   // bytes 0 ... 63, float32 scale and minimum per 16        Q2_K Q3_K Q6_K
 };
 inline constexpr int kPanelFormatCount = 9;
 

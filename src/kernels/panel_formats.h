@@ -8,10 +8,13 @@
 
 namespace remontoir {
 
-template <bool kNibblesV, bool kSignedV, bool kHalfScalesV, bool kMinimumsV, int kSubBlocksV>
+inline constexpr int kSignedBytes = -1;
+
+template <bool kNibblesV, int kQuantMaxV, bool kHalfScalesV, bool kMinimumsV, int kSubBlocksV>
 struct QuantFormat {
-  static constexpr bool kNibbles = kNibblesV;        // else a byte a weight
-  static constexpr bool kSigned = kSignedV;          // q in -128 ... 127
+  static constexpr bool kNibbles = kNibblesV;   // else a byte a weight
+  static constexpr int kQuantMax = kQuantMaxV;  // q in 0 ... kQuantMax, or any signed byte
+  static constexpr bool kSigned = kQuantMaxV == kSignedBytes;
   static constexpr bool kHalfScales = kHalfScalesV;  // scales and minimums in float16, else float32
   static constexpr bool kMinimums = kMinimumsV;      // stored; nibbles without them have -8 * scale
   static constexpr int kSubBlocks = kSubBlocksV;     // scales per 32 values: 1 or 2
@@ -24,11 +27,11 @@ struct QuantFormat {
       kMinimumsOffset + (kMinimums ? kSubBlocks * kPanelRows * kScaleBytes : 0);
 };
 
-using FormatS8 = QuantFormat<false, true, false, false, 1>;
-using FormatU4Offset = QuantFormat<true, false, true, false, 1>;
-using FormatU4Half = QuantFormat<true, false, true, true, 1>;
-using FormatU4 = QuantFormat<true, false, false, true, 1>;
-using FormatU6 = QuantFormat<false, false, false, true, 1>;
-using FormatU6Sub16 = QuantFormat<false, false, false, true, 2>;
+using FormatS8 = QuantFormat<false, kSignedBytes, false, false, 1>;
+using FormatU4Offset = QuantFormat<true, 15, true, false, 1>;
+using FormatU4Half = QuantFormat<true, 15, true, true, 1>;
+using FormatU4 = QuantFormat<true, 15, false, true, 1>;
+using FormatU5 = QuantFormat<false, 31, false, true, 1>;
+using FormatU6Sub16 = QuantFormat<false, 63, false, true, 2>;
 
 }  // namespace remontoir
