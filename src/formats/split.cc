@@ -1,14 +1,15 @@
 // Split keys and file names.
 #include "formats/split.h"
 
-#include <cstdio>
-
-#include "formats/printable.h"
-
 namespace remontoir {
 namespace {
 
 constexpr uint64_t kSplitPartsMax = 4096;
+
+std::string FiveDigits(uint64_t number) {
+  const std::string digits = std::to_string(number);
+  return digits.size() < 5 ? std::string(5 - digits.size(), '0') + digits : digits;
+}
 
 }  // namespace
 
@@ -33,10 +34,7 @@ Result<SplitKeys> ReadSplitKeys(const Metadata& metadata) {
 }
 
 std::string SplitSuffix(uint64_t part, uint64_t count) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "-%05llu-of-%05llu.gguf",
-                static_cast<unsigned long long>(part + 1), static_cast<unsigned long long>(count));
-  return text;
+  return "-" + FiveDigits(part + 1) + "-of-" + FiveDigits(count) + ".gguf";
 }
 
 Result<std::string> SplitPartPath(std::string_view path, const SplitKeys& keys, uint64_t part) {

@@ -138,8 +138,8 @@ void DecodeQ6_K(const BlockQ6_K& block, float* out) {
     const int run = i % 128 / 32;
     const int low = (block.ql[half * 64 + run % 2 * 32 + i % 32] >> (run / 2 * 4)) & 15;
     const int high = (block.qh[half * 32 + i % 32] >> (2 * run)) & 3;
-    const float scale = d * static_cast<float>(block.scales[i / 16]);
-    out[i] = scale * static_cast<float>((low | (high << 4)) - 32);
+    const int8_t scale = block.scales[i / 16];
+    out[i] = d * static_cast<float>(scale) * static_cast<float>((low | (high << 4)) - 32);
   }
 }
 
