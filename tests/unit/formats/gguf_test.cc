@@ -143,7 +143,7 @@ TEST(Gguf, AKeyMayNotComeTwice) {
 TEST(Gguf, ArraysMayNestFourDeepAndNoDeeper) {
   const auto nested = [](int depth) {
     std::string value = ArrayBytes<uint8_t>(ValueType::kUint8, {1, 2});
-    for (int i = 1; i < depth; ++i) value = Bytes(ValueType::kArray) + Bytes(uint64_t{1}) + value;
+    for (int i = 1; i < depth; ++i) value.insert(0, Bytes(ValueType::kArray) + Bytes(uint64_t{1}));
     return GgufBuilder()
         .Key("deep", ValueType::kArray, value)
         .Key("after", ValueType::kUint8, Bytes(uint8_t{9}))

@@ -12,7 +12,6 @@
 namespace remontoir {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
