@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "text/unicode.h"
 #include "text/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/merge_queue.h"
@@ -56,6 +57,11 @@ size_t ByteLevelBpe::SlotOf(TokenId left, TokenId right) const {
 }
 
 void ByteLevelBpe::Encode(std::string_view text, std::vector<TokenId>& tokens) const {
+  std::string composed;
+  if (pretokenizer_.normalizes()) {
+    composed = ComposeNfc(text);
+    text = composed;
+  }
   std::vector<std::string_view> pieces;
   pretokenizer_.Split(text, pieces);
   MergeQueue queue;
