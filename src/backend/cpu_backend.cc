@@ -1,0 +1,199 @@
+// The CPU back end: holds weights, KV pages and the compiled program, and runs rounds.
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu_program.h"
+#include "backend/cpu_step.h"
+#include "backend/cpu_weights.h"
+#include "backend/memory_region.h"
+#include "base/check.h"
+#include "base/worker_pool.h"
+
+namespace remontoir {
+namespace {
+
+constexpr int32_t kThreadsMax = 1024;
+
+class CpuBackend final : public Backend, private TileJob {
+ public:
+  CpuBackend(const KernelTable& kernels, int32_t threads, ComputeMode compute)
+      : pool_(threads), weights_(pool_, compute == ComputeMode::kF32) {
+    round_.kernels = &kernels;
+    round_.workers = threads;
+  }
+
+  Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) override {
+    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    return weights_.AddMatrix(view, name);
+  }
+  Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) override {
+    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    return weights_.AddExpertMatrices(view, name);
+  }
+  Result<WeightId> AddVector(const TensorView& view, const std::string& name) override {
+    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    return weights_.AddVector(view, name);
+  }
+  Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) override {
+    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    return weights_.AddEmbedding(view, name);
+  }
+
+  Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
+                 const RoundLimits& limits) override;
+  void Run(const RoundInputs& inputs) override;
+  std::span<const float> Logits(int32_t i) const override;
+  std::span<const float> ActivationRows(ActivationId id) const override;
+
+  int64_t weights_bytes() const override { return weights_.bytes(); }
+  int64_t kv_bytes() const override { return round_.kv_pages.page_bytes * round_.kv_pages.count; }
+  int64_t activation_bytes() const override {
+    return program_ == nullptr ? 0 : program_->activation_bytes;
+  }
+  std::string Describe() const override;
+
+ private:
+  int32_t BeginStep(int32_t step) override {
+    return program_->steps[static_cast<size_t>(step)]->Begin();
+  }
+  void RunTile(int32_t step, int32_t tile, int32_t worker) override {
+    program_->steps[static_cast<size_t>(step)]->RunTile(tile, worker);
+  }
+  void CheckInputs(const RoundInputs& inputs) const;
+  void PlaceRows(size_t sequence);
+
+  WorkerPool pool_;
+  CpuWeights weights_;
+  RoundState round_;
+  RoundLimits limits_;
+  std::unique_ptr<KvLayout> layout_;
+  MemoryRegion kv_memory_;
+  std::unique_ptr<CpuProgram> program_;  // null before Prepare
+};
+
+Status CpuBackend::Prepare(Program program, const KvLayout& layout, int32_t page_count,
+                           const RoundLimits& limits) {
+  REM_CHECK(program_ == nullptr, "Prepare comes once");
+  if (page_count < 1) return InvalidArgument("a KV arena has at least one page");
+  limits_ = limits;
+  layout_ = std::make_unique<KvLayout>(layout);
+  auto compiled = std::make_unique<CpuProgram>();
+  REM_RETURN_IF_ERROR(
+      CompileCpuProgram(program, weights_, *layout_, limits, &round_, compiled.get()));
+  if (layout_->page_bytes() > INT64_MAX / page_count) {
+    return ResourceExhausted("KV pages: more bytes than an address can count");
+  }
+  REM_ASSIGN_OR_RETURN(kv_memory_,
+                       MemoryRegion::Take(layout_->page_bytes() * page_count, "KV pages"));
+  kv_memory_.Prefault(pool_);
+  compiled->memory.Prefault(pool_);
+  round_.kv_pages = {kv_memory_.data(), layout_->page_bytes(), page_count};
+  round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));
+  program_ = std::move(compiled);
+  return Status::Ok();
+}
+
+void CpuBackend::Run(const RoundInputs& inputs) {
+  REM_CHECK(program_ != nullptr, "Prepare comes before Run");
+  CheckInputs(inputs);
+  round_.inputs = inputs;
+  round_.rows = {static_cast<int32_t>(inputs.tokens.size()), 0,
+                 static_cast<int32_t>(inputs.logit_rows.size())};
+  for (size_t s = 0; s + 1 < inputs.cu_seqlens_q.size(); ++s) PlaceRows(s);
+  for (WindowPlan& plan : program_->windows) plan.Build(inputs);
+  pool_.Run(*this, static_cast<int32_t>(program_->steps.size()));
+}
+
+void CpuBackend::CheckInputs(const RoundInputs& inputs) const {
+  const size_t rows = inputs.tokens.size();
+  REM_CHECK(rows <= static_cast<size_t>(limits_.rows_max), "rows within the limit");
+  REM_CHECK(inputs.positions.size() == rows, "a position for each token");
+  const size_t entries = inputs.cu_seqlens_q.size();
+  REM_CHECK(entries >= 1 && entries - 1 <= static_cast<size_t>(limits_.sequences_max),
+            "sequences within the limit");
+  REM_CHECK(inputs.cu_seqlens_k.size() == entries && inputs.page_table_begin.size() == entries,
+            "every list has the same sequences");
+  REM_CHECK(
+      inputs.cu_seqlens_q.front() == 0 && static_cast<size_t>(inputs.cu_seqlens_q.back()) == rows,
+      "each row belongs to a sequence");
+  REM_CHECK(inputs.page_table_begin.front() >= 0 &&
+                static_cast<size_t>(inputs.page_table_begin.back()) <= inputs.page_table.size(),
+            "pages within the table");
+  REM_CHECK(inputs.logit_rows.size() <= static_cast<size_t>(limits_.logit_rows_max),
+            "logit rows within the limit");
+  int32_t previous = -1;
+  for (int32_t row : inputs.logit_rows) {
+    REM_CHECK(row > previous && static_cast<size_t>(row) < rows, "logit rows ascend");
+    previous = row;
+  }
+}
+
+// Checks a sequence and finds where its new tokens' keys and values go.
+void CpuBackend::PlaceRows(size_t s) {
+  const RoundInputs& in = round_.inputs;
+  const int32_t row_begin = in.cu_seqlens_q[s];
+  const int32_t rows = in.cu_seqlens_q[s + 1] - row_begin;
+  const int64_t keys = in.cu_seqlens_k[s + 1] - in.cu_seqlens_k[s];
+  REM_CHECK(rows >= 0 && keys >= rows && keys <= limits_.context_max, "keys within the context");
+  const int64_t pages = in.page_table_begin[s + 1] - in.page_table_begin[s];
+  REM_CHECK(pages * kKvPageTokens >= keys, "a page for every key");
+  const KvPageId* table = in.page_table.data() + in.page_table_begin[s];
+  for (int64_t p = 0; p * kKvPageTokens < keys; ++p) {
+    REM_CHECK(Index(table[p]) >= 0 && Index(table[p]) < round_.kv_pages.count, "a KV page");
+  }
+  for (int32_t i = 0; i < rows; ++i) {
+    const int64_t position = keys - rows + i;
+    const auto row = static_cast<size_t>(row_begin + i);
+    REM_CHECK(in.positions[row] == position, "rows are the sequence's last positions");
+    round_.kv_slots[row] = {round_.kv_pages.Page(table[position / kKvPageTokens]),
+                            static_cast<int32_t>(position % kKvPageTokens)};
+  }
+}
+
+std::span<const float> CpuBackend::Logits(int32_t i) const {
+  REM_CHECK(program_ != nullptr && i >= 0 && i < round_.Rows(RowSpace::kLogits),
+            "logits of a row that was asked for");
+  const ActivationMatrix& logits = program_->logits;
+  return {logits.Row(i), static_cast<size_t>(logits.width)};
+}
+
+std::span<const float> CpuBackend::ActivationRows(ActivationId id) const {
+  const auto index = static_cast<size_t>(id);
+  REM_CHECK(program_ != nullptr && index < program_->activations.size(), "an activation");
+  const ActivationMatrix& matrix = program_->activations[index];
+  return {matrix.values, static_cast<size_t>(round_.Rows(matrix.space) * matrix.width)};
+}
+
+std::string CpuBackend::Describe() const {
+  const int32_t threads = pool_.size();
+  return "cpu, " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
+         std::string(round_.kernels->name);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+  const KernelTable* kernels = &BestKernels();
+  if (const char* forced = std::getenv("REMONTOIR_ISA"); forced != nullptr && *forced != '\0') {
+    kernels = KernelsByName(forced);
+    if (kernels == nullptr) {
+      return Unsupported("REMONTOIR_ISA: this processor has no kernels named '" +
+                         std::string(forced) + "'");
+    }
+  }
+  if (options.threads < 0 || options.threads > kThreadsMax) {
+    return InvalidArgument("threads: " + std::to_string(options.threads) + ", wanted 0 ... " +
+                           std::to_string(kThreadsMax));
+  }
+  const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+  const int32_t threads =
+      options.threads > 0 ? options.threads : std::min(std::max(1, cores), kThreadsMax);
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, threads, options.compute));
+}
+
+}  // namespace remontoir

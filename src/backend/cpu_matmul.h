@@ -1,0 +1,36 @@
+// Steps that multiply activations with packed matrices, dense or grouped by expert.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "backend/cpu_step.h"
+#include "backend/cpu_weights.h"
+
+namespace remontoir {
+
+inline constexpr int kProductsMax = 3;
+
+// out = (in * weight^T + bias) * scale, capped.
+struct ProductPlan {
+  const PackedMatrices* weight = nullptr;
+  const ActivationMatrix* out = nullptr;
+  const float* bias = nullptr;  // [out width] or null
+  float scale = 1;
+  float soft_cap = 0;  // 0 = off
+};
+
+// Products of one input, run as one step.
+struct ProductGroup {
+  const ActivationMatrix* in = nullptr;
+  std::array<ProductPlan, kProductsMax> products;
+  int32_t count = 0;
+};
+
+std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup& group);
+
+// Rows of the kExperts space with their own expert's matrix; experts without rows are not touched.
+std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group);
+
+}  // namespace remontoir

@@ -1,0 +1,82 @@
+// What the steps of a CPU round are made of and what they share.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "kernels/activation_block.h"
+#include "kernels/kernel_table.h"
+
+namespace remontoir {
+
+inline constexpr int kRowSpaces = 3;
+
+// An activation's memory, planned for the largest round.
+struct ActivationMatrix {
+  std::string name;
+  RowSpace space = RowSpace::kTokens;
+  int64_t width = 0;
+  float* values = nullptr;            // [rows][width], 64-byte aligned
+  ActivationBlock* blocks = nullptr;  // [rows][width / 32]; null: nobody wants it in 8 bits
+
+  int64_t block_stride() const { return width / kActivationBlock; }
+  float* Row(int64_t row) const { return values + row * width; }
+  ActivationBlock* BlockRow(int64_t row) const { return blocks + row * block_stride(); }
+};
+
+// Which experts the rows of a round go to: written by the last route step.
+struct RoutingState {
+  int32_t used = 0;                   // experts a token
+  std::vector<int32_t> chosen;        // [tokens][used] expert, by rank
+  std::vector<float> weights;         // [tokens][used]
+  std::vector<int32_t> expert_row;    // [tokens][used] its row in the kExperts space
+  std::vector<int32_t> token_of_row;  // [tokens * used] by row of the kExperts space
+  std::vector<int32_t> first_row;     // [experts + 1] rows of each expert
+  std::vector<int32_t> active;        // experts that have rows, ascending
+};
+
+// Where a token's keys and values go.
+struct KvSlot {
+  std::byte* page = nullptr;
+  int32_t slot = 0;  // of the page's kKvPageTokens
+};
+
+// The KV arena, page by page.
+struct KvPages {
+  std::byte* base = nullptr;
+  int64_t page_bytes = 0;
+  int32_t count = 0;
+
+  std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
+};
+
+// The state of the round that runs. Written between rounds and by steps that say so.
+struct RoundState {
+  const KernelTable* kernels = nullptr;
+  int32_t workers = 1;
+  KvPages kv_pages;
+  RoundInputs inputs;
+  std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
+  std::vector<KvSlot> kv_slots;                      // [tokens]
+  RoutingState routing;
+
+  int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
+};
+
+// A compiled operation or a part of one: what TileJob asks of a step.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual int32_t Begin() = 0;
+  virtual void RunTile(int32_t tile, int32_t worker) = 0;
+
+  // Steps that hold a whole run of an output's values while it is in cache can write its 8-bit form
+  // too; the others return false and a step of its own does it.
+  virtual bool QuantiseOutputToo() { return false; }
+};
+
+}  // namespace remontoir

@@ -1,0 +1,77 @@
+// Weights as the CPU back end keeps them: matrices packed in panels, vectors in float32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backend/memory_region.h"
+#include "backend/program.h"
+#include "base/status.h"
+#include "base/worker_pool.h"
+#include "kernels/packing.h"
+#include "tensor/tensor_view.h"
+
+namespace remontoir {
+
+// One matrix, or one an expert, each packed by itself.
+struct PackedMatrices {
+  std::string name;
+  PackedLayout layout;
+  int32_t experts = 1;
+  const std::byte* data = nullptr;
+
+  const std::byte* Panel(int64_t expert, int64_t panel) const {
+    return data + expert * layout.bytes() + panel * layout.panel_bytes;
+  }
+};
+
+struct WeightVector {
+  std::string name;
+  std::vector<float> values;
+};
+
+// Rows are dequantised where they lie in the file.
+struct EmbeddingTable {
+  std::string name;
+  TensorView view;
+};
+
+class CpuWeights {
+ public:
+  // With `float32` every matrix is packed as float32.
+  CpuWeights(WorkerPool& pool, bool float32) : pool_(pool), float32_(float32) {}
+
+  Result<WeightId> AddMatrix(const TensorView& view, const std::string& name);
+  Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name);
+  Result<WeightId> AddVector(const TensorView& view, const std::string& name);
+  Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name);
+
+  // The weight behind an id, if it is of this kind and shape; else an error that names the tensor.
+  // Pointers stay valid while no more weights are added.
+  Result<const PackedMatrices*> Matrices(WeightId id, int32_t experts, int64_t out_width,
+                                         int64_t in_width) const;
+  Result<const float*> Vector(WeightId id, int64_t width) const;
+  Result<const EmbeddingTable*> Embedding(WeightId id, int64_t width) const;
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  using Weight = std::variant<PackedMatrices, WeightVector, EmbeddingTable>;
+
+  Result<WeightId> Pack(const TensorView& view, const std::string& name, int64_t experts);
+  Result<std::byte*> TakeBytes(int64_t bytes);
+  WeightId Append(Weight weight);
+  Result<const Weight*> Find(WeightId id) const;
+
+  WorkerPool& pool_;
+  const bool float32_;
+  std::vector<Weight> weights_;
+  std::vector<MemoryRegion> regions_;  // filled one after the other
+  int64_t region_used_ = 0;            // bytes of the last region
+  int64_t bytes_ = 0;
+};
+
+}  // namespace remontoir
