@@ -1,8 +1,9 @@
 # rem_folder(NAME [USES folder...] [LIBRARIES target...]): src/NAME/*.cc as the static library
-# rem_NAME. USES must stand in step with LAYERS; the structure test checks the includes.
+# rem_NAME (main.cc becomes the program). USES must stand in step with LAYERS; the structure test checks the includes.
 function(rem_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cc")
+  list(FILTER sources EXCLUDE REGEX "/apps/main\\.cc$")
   if(NOT sources)
     return()
   endif()

@@ -1,7 +1,43 @@
 // The one binary; a file per subcommand beside it.
 #include <cstdio>
+#include <variant>
 
-int main() {
-  std::printf("remontoir %s\n", REMONTOIR_VERSION);
+#include "apps/command_line.h"
+#include "apps/inspect.h"
+
+namespace {
+
+using remontoir::InspectOptions;
+using remontoir::Invocation;
+using remontoir::Result;
+using remontoir::RunOptions;
+using remontoir::ServeOptions;
+using remontoir::Status;
+
+constexpr int kExitFailed = 1;  // the file, the model or the server
+constexpr int kExitUsage = 2;   // what was typed
+
+Status Run(const Invocation& invocation) {
+  if (const auto* options = std::get_if<InspectOptions>(&invocation.command)) {
+    return remontoir::Inspect(*options, stdout);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Result<Invocation> invocation = remontoir::ParseCommandLine(argc, argv);
+  if (!invocation.ok()) {
+    std::fprintf(stderr, "remontoir: %s\n", invocation.status().message().c_str());
+    return kExitUsage;
+  }
+  std::fputs(invocation->text.c_str(), stdout);
+  const Status status = Run(*invocation);
+  if (!status.ok()) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "remontoir: %s\n", status.message().c_str());
+    return kExitFailed;
+  }
   return 0;
 }

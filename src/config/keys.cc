@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "config/edit_distance.h"
+
 namespace remontoir {
 namespace {
 
@@ -210,22 +212,6 @@ const ConfigKey kKeys[] = {
        return Put(ReadChoice(v, kLogLevels), c.telemetry.log_level);
      }},
 };
-
-// Insertions, deletions and replacements that turn `a` into `b`.
-size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
 
 std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 

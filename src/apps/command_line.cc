@@ -1,0 +1,314 @@
+// CLI11 stays in this file: flags become configuration keys and plain options.
+#include "apps/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "config/edit_distance.h"
+#include "config/keys.h"
+#include "config/load.h"
+
+namespace remontoir {
+namespace {
+
+constexpr const char* kFooter = R"(
+Examples:
+  remontoir run model.gguf -p "Why is the sky blue?"    one answer
+  remontoir run model.gguf                              a chat in the terminal
+  remontoir serve --model model.gguf --port 8080        an OpenAI-compatible server
+  remontoir inspect model.gguf                          what a model file holds
+
+`remontoir COMMAND --help` says more about each.)";
+
+constexpr const char* kServeFooter = R"(
+Examples:
+  remontoir serve --model model.gguf
+  remontoir serve --config inference_config.yaml --port 9000 --threads 4
+  remontoir serve --model model.gguf --set engine.queue_max=32 --set kv_cache.memory="2 GiB"
+
+Then, from another terminal:
+  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"model": "default", "messages": [{"role": "user", "content": "Hello!"}], "stream": true}'
+
+Ctrl-C lets running answers end (a second one doesn't). docs/configuration.md lists every key.)";
+
+constexpr const char* kRunFooter = R"(
+Examples:
+  remontoir run model.gguf -p "Write a haiku about clocks."
+  remontoir run model.gguf -p "Name a colour." --temperature 0    always the same answer
+  echo "Summarise: ..." | remontoir run model.gguf                the prompt from a pipe
+  remontoir run model.gguf                                        a chat
+
+In a chat, a line that ends in \ goes on in the next one. Ctrl-C stops the answer, Ctrl-D ends the chat.)";
+
+constexpr const char* kInspectFooter = R"(
+Examples:
+  remontoir inspect model.gguf
+  remontoir inspect model.gguf --tensors
+
+Reads the header alone, never the weights. Exit code 1 and a message on stderr when the file is broken
+or holds a model that this build can't run.)";
+
+// A flag that sets a configuration key.
+struct KeyFlag {
+  const char* names;
+  const char* key;
+  const char* value_name;
+  const char* help;
+  bool serve_only;
+};
+
+constexpr KeyFlag kKeyFlags[] = {
+    {"-m,--model", "model.file", "FILE", "The model file (GGUF; a split file by its first part)",
+     true},
+    {"--context", "model.context", "N", "Tokens a sequence may hold (default: the model's own)",
+     false},
+    {"--host", "server.host", "ADDRESS", "Where to listen (default 127.0.0.1)", true},
+    {"--port", "server.port", "N", "Port to listen on (default 8080; 0: a free one)", true},
+    {"--api-keys-file", "server.api_keys_file", "FILE", "Ask clients for one of these keys", true},
+    {"-t,--threads", "engine.threads", "N", "Threads that compute (default: one a core)", false},
+    {"--sequences-max", "engine.sequences_max", "N", "Answers generated at once (default 8)", true},
+    {"--queue-max", "engine.queue_max", "N", "Requests that may wait (default 256)", true},
+    {"--kv-memory", "kv_cache.memory", "SIZE", "Memory for keys and values, e.g. 2GiB", false},
+    {"--kv-type", "kv_cache.type", "TYPE", "Their element type: f16, bf16 or f32", false},
+    {"--log-level", "telemetry.log_level", "LEVEL", "debug, info, warning or error", false},
+};
+
+// What a flag or --set asked for, in the order in which it was typed.
+struct Override {
+  std::string flag;  // for errors
+  std::string key;
+  ConfigValue value;
+};
+
+struct EngineFlags {
+  std::string config_file;
+  std::vector<Override> overrides;
+  std::string compute = "auto";
+};
+
+// "--threads" of "-t,--threads".
+std::string LongName(std::string_view names) { return std::string(names.substr(names.find("--"))); }
+
+void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
+  command
+      .add_option("-c,--config", flags.config_file,
+                  "Configuration (YAML); the flags below override it")
+      ->option_text("FILE");
+  for (const KeyFlag& flag : kKeyFlags) {
+    if (flag.serve_only && !serve) continue;
+    command
+        .add_option_function<std::string>(
+            flag.names,
+            [&flags, &flag](const std::string& text) {
+              flags.overrides.push_back({LongName(flag.names), flag.key, ScalarValue(text)});
+            },
+            flag.help)
+        ->option_text(flag.value_name);
+  }
+  command
+      .add_option("--compute", flags.compute,
+                  "auto: quantised weights meet 8-bit activations; f32: all in float32")
+      ->option_text("MODE")
+      ->check(CLI::IsMember({"auto", "f32"}));
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&flags](const std::vector<std::string>& settings) {
+            for (const std::string& setting : settings) {
+              const size_t equals = setting.find('=');
+              if (equals == std::string::npos) {
+                throw CLI::ValidationError("--set", "wants KEY=VALUE, not " + setting);
+              }
+              flags.overrides.push_back(
+                  {"--set", setting.substr(0, equals), ScalarValue(setting.substr(equals + 1))});
+            }
+          },
+          "Sets any key of the configuration")
+      ->option_text("KEY=VALUE")
+      ->allow_extra_args(false);
+  const auto add_switch = [&](const char* name, const char* key, const char* value,
+                              const char* help) {
+    command.add_flag_function(
+        name,
+        [&flags, name, key, value](int64_t) {
+          flags.overrides.push_back({name, key, ScalarValue(value)});
+        },
+        help);
+  };
+  if (serve) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            "--alias",
+            [&flags](const std::vector<std::string>& names) {
+              ConfigValue list;
+              list.kind = ConfigValue::Kind::kList;
+              for (const std::string& name : names) list.items.push_back(ScalarValue(name));
+              flags.overrides.push_back({"--alias", "model.alias", std::move(list)});
+            },
+            "One more name the model answers to (may be repeated)")
+        ->option_text("NAME")
+        ->allow_extra_args(false);
+    add_switch("--any-model-name", "server.any_model_name", "true",
+               "Answer whatever model name a request gives");
+    add_switch("--enable-kv-prefetch", "kv_cache.strategy", "bucketed_prealloc_v2",
+               "Take KV room at start, in buckets, pre-faulted and locked");
+    add_switch("--use-custom-flash-attn", "attention.mode", "auto",
+               "Attention that may skip in long contexts");
+  }
+}
+
+Result<EngineChoice> Resolve(const EngineFlags& flags) {
+  EngineChoice choice;
+  if (!flags.config_file.empty()) {
+    REM_ASSIGN_OR_RETURN(LoadedConfig loaded, LoadConfig(flags.config_file));
+    choice.config = std::move(loaded.config);
+    choice.notes = std::move(loaded.notes);
+  }
+  bool kv_type_given = false;
+  for (const Override& override : flags.overrides) {
+    kv_type_given = kv_type_given || override.key == "kv_cache.type";
+    REM_RETURN_IF_ERROR(SetConfigKey(override.key, override.value, choice.config, choice.notes)
+                            .WithContext(override.flag));
+  }
+  REM_RETURN_IF_ERROR(CheckConfig(choice.config));
+  if (flags.compute == "f32") {
+    choice.compute = ComputeChoice::kF32;
+    if (!kv_type_given) choice.config.kv_cache.type = KvType::kF32;
+  }
+  return choice;
+}
+
+void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
+  command
+      .add_option_function<std::string>(
+          "model",
+          [&flags](const std::string& file) {
+            flags.overrides.push_back({"MODEL", "model.file", ScalarValue(file)});
+          },
+          "The model file")
+      ->option_text("MODEL")
+      ->required();
+  command.add_option("-p,--prompt", options.prompt, "Answer this and end")->option_text("TEXT");
+  command.add_option("-s,--system", options.system, "The system message")->option_text("TEXT");
+  command.add_option("-n,--max-tokens", options.max_tokens, "Tokens of an answer at most")
+      ->option_text("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  command.add_option("--temperature", options.temperature, "0: always the likeliest (default 0.7)")
+      ->option_text("X")
+      ->check(CLI::Range(0.0, 2.0));
+  command.add_option("--top-p", options.top_p, "Likeliest tokens up to this sum (default 0.95)")
+      ->option_text("X")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options.seed, "The same seed, the same answer")->option_text("N");
+  AddEngineFlags(command, flags, false);
+}
+
+// The one of `known` that `word` was most likely meant to be; empty when none is near.
+std::string Nearest(const std::string& word, const std::vector<std::string>& known) {
+  std::string nearest;
+  // A third of the letters wrong is still a slip; more is another word.
+  size_t distance_bound = std::max<size_t>(word.size() / 3, 2) + 1;
+  for (const std::string& candidate : known) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance >= distance_bound) continue;
+    distance_bound = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string DidYouMean(const std::string& nearest) {
+  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+}
+
+std::vector<std::string> LongFlags(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// CLI11's message, or for an unknown word what was probably meant.
+std::string Explain(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error,
+                    const std::vector<std::string>& arguments) {
+  if (&command == &app && !arguments.empty() && !arguments[0].starts_with("-")) {
+    std::vector<std::string> commands;
+    for (const CLI::App* known : app.get_subcommands({})) commands.push_back(known->get_name());
+    return arguments[0] + " is no command" + DidYouMean(Nearest(arguments[0], commands));
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const std::vector<std::string> known = LongFlags(command);
+    for (const std::string& argument : arguments) {
+      const std::string flag = argument.substr(0, argument.find('='));
+      if (!flag.starts_with("--") || std::ranges::count(known, flag) > 0) continue;
+      return flag + " is no flag of `" + command.get_name() + "`" +
+             DidYouMean(Nearest(flag, known));
+    }
+  }
+  return error.what();
+}
+
+}  // namespace
+
+Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
+  CLI::App app("Remontoir serves language models with a predictable first token.", "remontoir");
+  app.footer(kFooter);
+  app.set_help_flag("-h,--help", "What can be typed here");
+  app.set_version_flag("--version", "remontoir " REMONTOIR_VERSION);
+  app.require_subcommand(1);
+
+  EngineFlags serve_flags;
+  EngineFlags run_flags;
+  RunOptions run;
+  InspectOptions inspect;
+
+  CLI::App* serve_command = app.add_subcommand("serve", "Answer requests over HTTP");
+  serve_command->footer(kServeFooter);
+  AddEngineFlags(*serve_command, serve_flags, true);
+
+  CLI::App* run_command = app.add_subcommand("run", "Answer once, or chat in the terminal");
+  run_command->footer(kRunFooter);
+  AddRunFlags(*run_command, run, run_flags);
+
+  CLI::App* inspect_command = app.add_subcommand("inspect", "Say what a model file holds");
+  inspect_command->footer(kInspectFooter);
+  inspect_command->add_option("file", inspect.file, "The model file")
+      ->option_text("FILE")
+      ->required();
+  inspect_command->add_flag("--tensors", inspect.tensors, "List every tensor too");
+
+  Invocation invocation;
+  const CLI::App* command = &app;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    for (const CLI::App* used : app.get_subcommands()) command = used;
+    if (error.get_exit_code() == 0) {
+      if (const auto* version = dynamic_cast<const CLI::CallForVersion*>(&error)) {
+        invocation.text = std::string(version->what()) + "\n";
+      } else {
+        invocation.text = app.help();
+      }
+      return invocation;
+    }
+    const std::string hint = command == &app ? "" : " " + command->get_name();
+    return InvalidArgument(
+        Explain(app, *command, error, std::vector<std::string>(argv + 1, argv + argc)) +
+        "\n(remontoir" + hint + " --help shows what can be typed)");
+  }
+  if (serve_command->parsed()) {
+    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(serve_flags));
+    invocation.command = ServeOptions{std::move(engine)};
+  } else if (run_command->parsed()) {
+    REM_ASSIGN_OR_RETURN(run.engine, Resolve(run_flags));
+    invocation.command = std::move(run);
+  } else {
+    invocation.command = std::move(inspect);
+  }
+  return invocation;
+}
+
+}  // namespace remontoir

@@ -1,0 +1,132 @@
+// Facts about what can be typed: flags over the file, errors that name the flag, help that teaches.
+#include "apps/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace remontoir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Result<Invocation> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "remontoir");
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string WriteConfig(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/command_line_test.yaml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(CommandLine, PutsFlagsOverTheFile) {
+  const std::string path = WriteConfig("server:\n  port: 1111\n  host: 0.0.0.0\n");
+  const Result<Invocation> invocation =
+      Parse({"serve", "--port", "2222", "--config", path.c_str(), "-m", "a.gguf", "--alias", "one",
+             "--alias", "two", "--set", "engine.queue_max=7", "--any-model-name"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const Config& config = std::get<ServeOptions>(invocation->command).engine.config;
+  EXPECT_EQ(config.server.port, 2222);
+  EXPECT_EQ(config.server.host, "0.0.0.0");
+  EXPECT_EQ(config.model.file, "a.gguf");
+  EXPECT_THAT(config.model.alias, ElementsAre("one", "two"));
+  EXPECT_EQ(config.engine.queue_max, 7);
+  EXPECT_TRUE(config.server.any_model_name);
+}
+
+TEST(CommandLine, LetsF32ComputeImplyF32Keys) {
+  const struct {
+    std::vector<const char*> arguments;
+    KvType type;
+  } kCases[] = {
+      {{"serve"}, KvType::kF16},
+      {{"serve", "--compute", "auto"}, KvType::kF16},
+      {{"serve", "--compute", "f32"}, KvType::kF32},
+      {{"serve", "--compute", "f32", "--kv-type", "bf16"}, KvType::kBF16},
+  };
+  for (const auto& test : kCases) {
+    const Result<Invocation> invocation = Parse(test.arguments);
+    ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+    EXPECT_EQ(std::get<ServeOptions>(invocation->command).engine.config.kv_cache.type, test.type);
+  }
+}
+
+TEST(CommandLine, NotesFlagsThatHaveNoEffectYet) {
+  const Result<Invocation> invocation =
+      Parse({"serve", "--enable-kv-prefetch", "--use-custom-flash-attn"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const EngineChoice& engine = std::get<ServeOptions>(invocation->command).engine;
+  EXPECT_EQ(engine.config.attention.mode, AttentionMode::kAuto);
+  EXPECT_THAT(engine.notes, ElementsAre("kv_cache.strategy: accepted, no effect yet",
+                                        "attention.mode: auto: accepted, no effect yet"));
+}
+
+TEST(CommandLine, ReadsRun) {
+  const Result<Invocation> invocation = Parse(
+      {"run", "a.gguf", "-p", "Hello", "--seed", "7", "--temperature", "0", "--max-tokens", "5"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const RunOptions& run = std::get<RunOptions>(invocation->command);
+  EXPECT_EQ(run.engine.config.model.file, "a.gguf");
+  EXPECT_EQ(run.prompt, "Hello");
+  EXPECT_EQ(run.seed, 7);
+  EXPECT_EQ(run.temperature, 0);
+  EXPECT_EQ(run.max_tokens, 5);
+}
+
+TEST(CommandLine, ReadsInspect) {
+  const Result<Invocation> invocation = Parse({"inspect", "a.gguf", "--tensors"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  EXPECT_EQ(std::get<InspectOptions>(invocation->command).file, "a.gguf");
+  EXPECT_TRUE(std::get<InspectOptions>(invocation->command).tensors);
+}
+
+TEST(CommandLine, SaysWhatIsWrong) {
+  const std::string path = WriteConfig("server:\n  prot: 1\n");
+  const struct {
+    std::vector<const char*> arguments;
+    const char* message;
+  } kCases[] = {
+      {{}, "subcommand is required"},
+      {{"sevre"}, "sevre is no command; did you mean serve?"},
+      {{"inspect"}, "file is required"},
+      {{"run"}, "model is required"},
+      {{"serve", "--prot", "80"}, "--prot is no flag of `serve`; did you mean --port?"},
+      {{"inspect", "a.gguf", "--tensor"}, "did you mean --tensors?"},
+      {{"serve", "--port", "many"}, "--port: server.port: wants a whole number from 0 to 65535"},
+      {{"serve", "--compute", "f64"}, "--compute"},
+      {{"serve", "--set", "engine.thread=2"},
+       "--set: engine.thread: unknown key; did you mean engine.threads?"},
+      {{"serve", "--set", "nonsense"}, "wants KEY=VALUE, not nonsense"},
+      {{"serve", "--config", path.c_str()},
+       "command_line_test.yaml:2: server.prot: unknown key; did you mean server.port?"},
+      {{"serve", "--config", "/no/such.yaml"}, "/no/such.yaml: can't be opened"},
+      {{"run", "a.gguf", "--temperature", "3"}, "--temperature"},
+      {{"run", "a.gguf", "--port", "80"}, "--port is no flag of `run`"},
+  };
+  for (const auto& test : kCases) {
+    const Result<Invocation> invocation = Parse(test.arguments);
+    ASSERT_FALSE(invocation.ok()) << test.message;
+    EXPECT_THAT(invocation.status().message(), HasSubstr(test.message));
+  }
+}
+
+TEST(CommandLine, TeachesInHelp) {
+  for (const char* command : {"serve", "run", "inspect"}) {
+    const Result<Invocation> invocation = Parse({command, "--help"});
+    ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+    EXPECT_THAT(invocation->text, HasSubstr("Examples:"));
+    EXPECT_THAT(invocation->text, HasSubstr(std::string("remontoir ") + command + " "));
+  }
+  EXPECT_THAT(Parse({"--help"})->text, HasSubstr("inspect"));
+  EXPECT_THAT(Parse({"--version"})->text, StartsWith("remontoir 0."));
+}
+
+}  // namespace
+}  // namespace remontoir
