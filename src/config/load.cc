@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "config/keys.h"
@@ -110,19 +109,6 @@ Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& nam
 Result<LoadedConfig> LoadConfig(const std::string& path) {
   REM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   return ParseConfig(text, path);
-}
-
-Result<std::vector<std::string>> LoadApiKeys(const std::string& path) {
-  REM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  std::vector<std::string> keys;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#') continue;
-    keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin));
-  }
-  if (keys.empty()) return InvalidArgument(path + ": holds no API key");
-  return keys;
 }
 
 }  // namespace remontoir

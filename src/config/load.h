@@ -21,8 +21,4 @@ Result<LoadedConfig> LoadConfig(const std::string& path);
 // The same for text that was read before; `name` stands for the file in errors.
 Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name);
 
-// The API keys of a file with one a line; blank lines and lines that begin with # don't count.
-// An error when there is none, so that a server meant to ask for keys never lets everybody in.
-Result<std::vector<std::string>> LoadApiKeys(const std::string& path);
-
 }  // namespace remontoir

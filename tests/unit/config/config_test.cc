@@ -174,20 +174,6 @@ TEST(LoadConfig, RefusesAFileThatIsNoConfiguration) {
   EXPECT_THAT(LoadConfig(path).status().message(), HasSubstr("is larger than 1 MiB"));
 }
 
-TEST(LoadApiKeys, ReadsOneKeyALine) {
-  const std::string path = ::testing::TempDir() + "/keys.txt";
-  std::ofstream(path) << "# for the team\nsk-one\n\n  sk-two \r\n";
-  const Result<std::vector<std::string>> keys = LoadApiKeys(path);
-  ASSERT_TRUE(keys.ok()) << keys.status().message();
-  EXPECT_THAT(*keys, ElementsAre("sk-one", "sk-two"));
-}
-
-TEST(LoadApiKeys, RefusesAFileWithoutKeys) {
-  const std::string path = ::testing::TempDir() + "/no_keys.txt";
-  std::ofstream(path) << "# none yet\n\n";
-  EXPECT_THAT(LoadApiKeys(path).status().message(), HasSubstr("holds no API key"));
-}
-
 // Shipped files, read from the source tree.
 std::string SourceFile(const std::string& name) {
   std::ifstream file(std::string(REMONTOIR_SOURCE_DIR) + "/" + name);
