@@ -13,9 +13,9 @@ FAMILIES = ("llama", "mixtral", "mistral", "qwen", "gemma", "phi", "deepseek", "
 FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z])", re.IGNORECASE)
 # Files whose business is a list of names that stand in model files, and why.
 FAMILY_NAMES_ALLOWED = {
-    "model/families.h": "declares the families that this build knows",
     "model/families.cc": "lists the families that this build knows",
-    "tokenizer/pre_tokenizer.cc": "pre-tokenisers are named after models in the files' own metadata",
+    "tokenizer/pretokenizer.cc": "pre-tokenizers are named after models in the files' own metadata",
+    "tokenizer/vocabulary.cc": "so are kinds of vocabularies",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')

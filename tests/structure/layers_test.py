@@ -87,6 +87,10 @@ class House(unittest.TestCase):
     def test_every_rule_holds(self):
         self.assertEqual(layers.violations(ROOT), [])
 
+    def test_every_exception_is_a_file(self):
+        for name in layers.FAMILY_NAMES_ALLOWED:
+            self.assertTrue((ROOT / "src" / name).is_file(), name)
+
     def test_every_room_of_a_wing_stands_on_a_floor(self):
         rules = layers.parse_layers((ROOT / "LAYERS").read_text(encoding="utf-8"))
         for room in rules.text_wing | rules.number_wing | rules.meet:
