@@ -101,7 +101,7 @@ void Partial(const AttentionPartial& partial) {
 
 void MergePartial(const SoftmaxState& partial, const float* partial_sum, int value_width,
                   SoftmaxState* state, float* sum) {
-  if (partial.max == kNoScore) return;
+  if (partial.sum == 0) return;  // no key seen; a NaN goes on
   const float max = std::max(state->max, partial.max);
   const float old_factor = scalar::Exp2(state->max - max);
   const float new_factor = scalar::Exp2(partial.max - max);

@@ -10,5 +10,6 @@ void InstallScalarAttention(KernelTable* table);
 void InstallScalarRows(KernelTable* table);
 
 void InstallAvx2Products(KernelTable* table);
+void InstallAvx2Attention(KernelTable* table);
 
 }  // namespace remontoir

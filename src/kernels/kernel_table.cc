@@ -19,6 +19,7 @@ KernelTable MakeAvx2() {
   KernelTable table = MakeScalar();
   table.name = "avx2";
   InstallAvx2Products(&table);
+  InstallAvx2Attention(&table);
   return table;
 }
 

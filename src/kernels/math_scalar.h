@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+// Functions are static: each file compiles them for its own instruction set, and the linker must
+// not mix these.
 namespace remontoir::scalar {
 
 inline constexpr float kLog2E = 1.44269504F;
@@ -28,7 +30,7 @@ inline constexpr float kExpMin = -87.3365448F;
 inline constexpr float kExpMax = 89.0F;
 
 // 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
-inline float Exp2Reduced(float r, float n) {
+static inline float Exp2Reduced(float r, float n) {
   float p = kExp2P[5];
   for (int i = 4; i >= 0; --i) p = std::fma(p, r, kExp2P[i]);
   p = std::fma(p, r, 1.0F);
@@ -36,7 +38,7 @@ inline float Exp2Reduced(float r, float n) {
 }
 
 // 2^x within 1.5 ulp; NaN stays NaN.
-inline float Exp2(float x) {
+static inline float Exp2(float x) {
   if (x != x) return x;
   if (x < kExp2Min) return 0;
   const float clamped = x < kExp2Max ? x : kExp2Max;
@@ -45,7 +47,7 @@ inline float Exp2(float x) {
 }
 
 // e^x within 2 ulp (from 88.4 on infinity); NaN stays NaN.
-inline float Exp(float x) {
+static inline float Exp(float x) {
   if (x != x) return x;
   if (x < kExpMin) return 0;
   const float clamped = x < kExpMax ? x : kExpMax;
@@ -55,7 +57,7 @@ inline float Exp(float x) {
   return Exp2Reduced(r * kLog2E, n);
 }
 
-inline float Tanh(float x) {
+static inline float Tanh(float x) {
   const float magnitude = std::fabs(x);
   if (magnitude < kTanhSmall) {
     const float square = x * x;
@@ -77,7 +79,7 @@ inline constexpr int64_t kLogSumPiece = 1024;      // values between two folds o
 inline constexpr int kLanes = 16;  // of every reduction, whatever the vector width
 
 // Sum of 16 lanes: halves added to each other until one is left.
-inline float FoldLanes(const float (&lanes)[kLanes]) {
+static inline float FoldLanes(const float (&lanes)[kLanes]) {
   float sums[kLanes / 2];
   for (int i = 0; i < 8; ++i) sums[i] = lanes[i] + lanes[i + 8];
   for (int i = 0; i < 4; ++i) sums[i] += sums[i + 4];

@@ -1,0 +1,292 @@
+// Facts about the attention kernel: accuracy, and that a row's bits are its own affair.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "kernels/kernel_table.h"
+#include "tests/support/kernel_cases.h"
+
+namespace remontoir {
+namespace {
+
+// One KV head: query rows at the last positions of a sequence, `heads` rows a position.
+struct AttentionCase {
+  const char* name;
+  DType type;
+  int key_width;
+  int value_width;
+  int heads;
+  int positions;  // rows stand at the last `positions` of `keys`
+  int keys;
+  int window = 0;
+  float soft_cap = 0;
+  bool sink = false;
+};
+
+constexpr AttentionCase kCases[] = {
+    {"one_key", DType::kF32, 64, 64, 1, 1, 1},
+    {"decode_f32", DType::kF32, 64, 64, 3, 1, 200},
+    {"decode_f16_long", DType::kF16, 64, 64, 3, 1, 2500},
+    {"prefill_f32", DType::kF32, 64, 64, 3, 8, 200},
+    {"prefill_f16_across_a_page", DType::kF16, 128, 128, 2, 8, 131},
+    {"prefill_bf16_across_a_partial", DType::kBF16, 32, 32, 1, 7, 1027},
+    {"odd_widths", DType::kF16, 20, 45, 4, 5, 77},
+    {"tiny_heads", DType::kF32, 4, 4, 2, 8, 30},
+    {"wide_value", DType::kBF16, 96, 80, 5, 2, 300},
+    {"window", DType::kF32, 64, 64, 3, 8, 300, 33},
+    {"narrow_window", DType::kF16, 64, 64, 1, 8, 150, 3},
+    {"window_across_a_partial", DType::kF16, 64, 64, 2, 4, 1100, 100},
+    {"soft_cap", DType::kF32, 64, 64, 3, 6, 100, 0, 5},
+    {"sink", DType::kF32, 64, 64, 3, 6, 100, 20, 0, true},
+    {"all_of_it", DType::kBF16, 48, 48, 4, 8, 1500, 1100, 30, true},
+};
+
+float Rounded(float value, DType type) {
+  if (type == DType::kF16) return HalfToFloat(FloatToHalf(value));
+  if (type == DType::kBF16) return Bf16ToFloat(FloatToBf16(value));
+  return value;
+}
+
+int64_t RoundedUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// The pages of one head. What no token was stored to is NaN in every type.
+class Pages {
+ public:
+  Pages(const KernelTable& table, const AttentionCase& c)
+      : element_bytes_(Info(c.type).block_bytes),
+        key_bytes_(RoundedUp(kKvPageTokens * c.key_width * element_bytes_)),
+        page_bytes_(key_bytes_ + RoundedUp(kKvPageTokens * c.value_width * element_bytes_)),
+        bytes_(static_cast<size_t>(page_bytes_ * ((c.keys + kKvPageTokens - 1) / kKvPageTokens)),
+               std::byte{0xff}) {
+    for (int k = 0; k < c.keys; ++k) Store(table, c, k, Key(c, k), Value(c, k));
+  }
+
+  static std::vector<float> Key(const AttentionCase& c, int key) {
+    return Normals(static_cast<size_t>(c.key_width), 1000 + static_cast<uint64_t>(key));
+  }
+  static std::vector<float> Value(const AttentionCase& c, int key) {
+    return Normals(static_cast<size_t>(c.value_width), 100000 + static_cast<uint64_t>(key));
+  }
+
+  void Store(const KernelTable& table, const AttentionCase& c, int key,
+             const std::vector<float>& key_row, const std::vector<float>& value_row) {
+    const int slot = key % kKvPageTokens;
+    std::byte* page = bytes_.data() + key / kKvPageTokens * page_bytes_;
+    table.store_key(key_row.data(), c.key_width, c.type, slot, page);
+    table.store_value(value_row.data(), c.value_width, c.type, slot, page + key_bytes_);
+  }
+
+  KeyBlock Block(int32_t block) const {
+    const std::byte* page = bytes_.data() + block * page_bytes_;
+    return {.keys = page, .values = page + key_bytes_, .block = block};
+  }
+  int32_t count() const {
+    return static_cast<int32_t>(bytes_.size() / static_cast<size_t>(page_bytes_));
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  int64_t element_bytes_;
+  int64_t key_bytes_;
+  int64_t page_bytes_;
+  std::vector<std::byte> bytes_;
+};
+
+struct Row {
+  std::vector<float> query;
+  int32_t begin;
+  int32_t end;
+  float sink;
+};
+
+std::vector<Row> Rows(const AttentionCase& c) {
+  std::vector<Row> rows;
+  for (int p = 0; p < c.positions; ++p) {
+    const int32_t end = c.keys - c.positions + p + 1;
+    const int32_t begin = c.window == 0 ? 0 : std::max(0, end - c.window);
+    for (int h = 0; h < c.heads; ++h) {
+      const auto seed = static_cast<uint64_t>(p * c.heads + h);
+      rows.push_back({Normals(static_cast<size_t>(c.key_width), seed), begin, end,
+                      static_cast<float>(h) - 1.5F});
+    }
+  }
+  return rows;
+}
+
+float ScaleOf(const AttentionCase& c) { return 1 / std::sqrt(static_cast<float>(c.key_width)); }
+
+// Runs the rows together, partial by partial. Blocks that no row sees are visited only if asked.
+std::vector<float> Attend(const KernelTable& table, const AttentionCase& c, const Pages& pages,
+                          const std::vector<Row>& rows, bool visit_all = false) {
+  const auto width = static_cast<size_t>(c.value_width);
+  std::vector<AttentionRow> inputs;
+  int32_t begin = c.keys;
+  int32_t end = 0;
+  for (const Row& row : rows) {
+    inputs.push_back({row.query.data(), row.begin, row.end});
+    begin = std::min(begin, row.begin);
+    end = std::max(end, row.end);
+  }
+  std::vector<SoftmaxState> states(rows.size());
+  std::vector<SoftmaxState> partial_states(rows.size());
+  std::vector<float> sums(rows.size() * width, 0.0F);
+  std::vector<float> partial_sums(rows.size() * width, NAN);
+  constexpr int kPartialBlocks = kKvPartialKeys / kKvPageTokens;
+  for (int32_t first = 0; first < pages.count(); first += kPartialBlocks) {
+    std::vector<KeyBlock> blocks;
+    for (int32_t b = first; b < std::min(first + kPartialBlocks, pages.count()); ++b) {
+      const bool seen = b * kKvPageTokens < end && (b + 1) * kKvPageTokens > begin;
+      if (seen || visit_all) blocks.push_back(pages.Block(b));
+    }
+    if (blocks.empty()) continue;
+    table.attention_partial[static_cast<size_t>(c.type)]({
+        .rows = inputs.data(),
+        .row_count = static_cast<int>(rows.size()),
+        .blocks = blocks.data(),
+        .block_count = static_cast<int>(blocks.size()),
+        .key_width = c.key_width,
+        .value_width = c.value_width,
+        .scale = ScaleOf(c),
+        .soft_cap = c.soft_cap,
+        .states = partial_states.data(),
+        .sums = partial_sums.data(),
+    });
+    for (size_t r = 0; r < rows.size(); ++r) {
+      table.merge_partial(partial_states[r], &partial_sums[r * width], c.value_width, &states[r],
+                          &sums[r * width]);
+    }
+  }
+  for (size_t r = 0; r < rows.size(); ++r) {
+    table.finish_row(states[r], &sums[r * width], c.value_width, c.sink ? &rows[r].sink : nullptr,
+                     &sums[r * width]);
+  }
+  return sums;
+}
+
+std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
+  std::vector<double> scores;
+  double max = c.sink ? static_cast<double>(row.sink) : -1e300;
+  for (int k = row.begin; k < row.end; ++k) {
+    const auto key = Pages::Key(c, k);
+    double score = 0;
+    for (size_t d = 0; d < key.size(); ++d) {
+      score += static_cast<double>(row.query[d]) * static_cast<double>(Rounded(key[d], c.type));
+    }
+    score *= static_cast<double>(ScaleOf(c));
+    const auto cap = static_cast<double>(c.soft_cap);
+    if (cap != 0) score = cap * std::tanh(score / cap);
+    scores.push_back(score);
+    max = std::max(max, score);
+  }
+  double total = c.sink ? std::exp(static_cast<double>(row.sink) - max) : 0;
+  std::vector<double> out(static_cast<size_t>(c.value_width), 0.0);
+  for (int k = row.begin; k < row.end; ++k) {
+    const double weight = std::exp(scores[static_cast<size_t>(k - row.begin)] - max);
+    total += weight;
+    const auto value = Pages::Value(c, k);
+    for (size_t d = 0; d < out.size(); ++d) {
+      out[d] += weight * static_cast<double>(Rounded(value[d], c.type));
+    }
+  }
+  for (double& value : out) value /= total;
+  return out;
+}
+
+std::vector<uint32_t> Bits(const float* values, size_t count) {
+  std::vector<uint32_t> bits(count);
+  std::memcpy(bits.data(), values, count * sizeof(float));
+  return bits;
+}
+
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  return Bits(values.data(), values.size());
+}
+
+std::vector<const KernelTable*> Tables() {
+  std::vector<const KernelTable*> tables = {&ScalarKernels()};
+  if (Avx2Kernels() != nullptr) tables.push_back(Avx2Kernels());
+  return tables;
+}
+
+class Attention : public testing::TestWithParam<AttentionCase> {
+ protected:
+  const AttentionCase& case_ = GetParam();
+  Pages pages_ = Pages(ScalarKernels(), case_);
+  std::vector<Row> rows_ = Rows(case_);
+};
+
+TEST_P(Attention, StoresTheSamePagesInEveryTable) {
+  for (const KernelTable* table : Tables()) {
+    EXPECT_EQ(Pages(*table, case_).bytes(), pages_.bytes()) << table->name;
+  }
+}
+
+TEST_P(Attention, HasTheSameBitsInEveryTable) {
+  const auto expected = Bits(Attend(ScalarKernels(), case_, pages_, rows_));
+  for (const KernelTable* table : Tables()) {
+    EXPECT_EQ(Bits(Attend(*table, case_, pages_, rows_)), expected) << table->name;
+  }
+}
+
+TEST_P(Attention, IsWithin5e6OfDoublePrecision) {
+  const auto out = Attend(BestKernels(), case_, pages_, rows_);
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const auto expected = DenseReference(case_, rows_[r]);
+    for (size_t d = 0; d < expected.size(); ++d) {
+      ASSERT_NEAR(out[r * expected.size() + d], expected[d], 5e-6) << "row " << r << " value " << d;
+    }
+  }
+}
+
+TEST_P(Attention, OfARowIsTheSameAlone) {
+  const auto width = static_cast<size_t>(case_.value_width);
+  for (const KernelTable* table : Tables()) {
+    const auto together = Attend(*table, case_, pages_, rows_);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      EXPECT_EQ(Bits(Attend(*table, case_, pages_, {rows_[r]})), Bits(&together[r * width], width))
+          << table->name << " row " << r;
+    }
+  }
+}
+
+TEST_P(Attention, DoesNotNoticeBlocksThatNobodySees) {
+  for (const KernelTable* table : Tables()) {
+    EXPECT_EQ(Bits(Attend(*table, case_, pages_, rows_, true)),
+              Bits(Attend(*table, case_, pages_, rows_)))
+        << table->name;
+  }
+}
+
+// A later token's key and value that went to infinity must not reach earlier rows of the group.
+TEST_P(Attention, OfEarlierRowsIgnoresLaterKeys) {
+  const auto width = static_cast<size_t>(case_.value_width);
+  const size_t earlier = rows_.size() - static_cast<size_t>(case_.heads);
+  const std::vector<float> bad_key(static_cast<size_t>(case_.key_width), NAN);
+  const std::vector<float> bad_value(width, INFINITY);
+  Pages broken = pages_;
+  broken.Store(ScalarKernels(), case_, case_.keys - 1, bad_key, bad_value);
+  for (const KernelTable* table : Tables()) {
+    const auto clean = Attend(*table, case_, pages_, rows_);
+    const auto out = Attend(*table, case_, broken, rows_);
+    EXPECT_EQ(Bits(out.data(), earlier * width), Bits(clean.data(), earlier * width))
+        << table->name;
+    EXPECT_TRUE(std::isnan(out.back())) << table->name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(kCases),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(AttentionRowWithoutKeys, IsZeros) {
+  for (const KernelTable* table : Tables()) {
+    const SoftmaxState nothing;
+    std::vector<float> out(16, 0.0F);
+    table->finish_row(nothing, out.data(), 16, nullptr, out.data());
+    EXPECT_EQ(out, std::vector<float>(16, 0.0F));
+  }
+}
+
+}  // namespace
+}  // namespace remontoir
