@@ -36,6 +36,12 @@ class SpscRing {
     return true;
   }
 
+  // Producer. How many TryPush will take at least.
+  size_t room() const {
+    return slots_.size() -
+           (head_.load(std::memory_order_relaxed) - tail_.load(std::memory_order_acquire));
+  }
+
   size_t capacity() const { return slots_.size(); }
 
  private:

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <mutex>
 
 #include "base/clock.h"
 #include "base/notifier.h"
@@ -17,17 +17,19 @@ namespace remontoir {
 
 class ModelRunner;
 
-// The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner before
-// Submit, so that the engine allocates nothing for it. One consumer thread.
+// The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner
+// before Submit, so that the engine allocates nothing for it. One consumer thread; submitted once.
 class Generation {
  public:
-  // `notifier` (may be null) is notified after every round that pushed events or ended the sequence.
+  // `notifier` (may be null) is notified after every round that pushed events or ended the
+  // sequence; it must outlive the engine.
   Generation(Request request, Notifier* notifier);
 
   const Request& request() const { return request_; }
 
-  // Next event, oldest first. After one whose finish isn't kNone there are no more.
-  bool TryPop(TokenEvent& event) { return events_.TryPop(event); }
+  // Next event, oldest first. After one whose finish isn't kNone there are no more. A sequence
+  // whose events nobody takes stands still once kEventsMax of them wait, and keeps its room.
+  bool TryPop(TokenEvent& event);
 
   // Any thread, any time, more than once. The sequence's room is free within one round; its last
   // event says kCancelled unless it ended before.
@@ -37,20 +39,27 @@ class Generation {
   int64_t queue_us() const { return queue_us_.load(std::memory_order_acquire); }
   int32_t cached_tokens() const { return cached_tokens_.load(std::memory_order_acquire); }
 
+  static constexpr int32_t kEventsMax = 1024;
+
  private:
   friend class Engine;
+
+  void WakeEngine();
+
   const Request request_;
   Notifier* const notifier_;
-  Notifier* engine_wake_ = nullptr;
-  SpscRing<TokenEvent> events_;
+  SpscRing<TokenEvent> events_;      // one place is kept free for the last event
+  std::atomic<bool> paused_{false};  // the engine waits until events_ has room
   std::atomic<bool> cancelled_{false};
   std::atomic<int64_t> queue_us_{0};
   std::atomic<int32_t> cached_tokens_{0};
+  std::mutex wake_mutex_;
+  Notifier* engine_wake_ = nullptr;  // while the engine holds the sequence
 };
 
 struct EngineOptions {
-  int32_t sequences_max = 8;      // in flight at once
-  int32_t queue_max = 256;        // waiting at once; more are refused
+  int32_t sequences_max = 8;  // in flight at once
+  int32_t queue_max = 256;    // waiting at once; more are refused
   int32_t round_tokens_max = 512;
   int32_t reserve_tokens_default = 1024;  // room for a request without max_tokens
 };
@@ -69,7 +78,9 @@ struct EngineStats {
 
 class Engine {
  public:
-  // The runner and the clock must outlive the engine. kv_page_count: pages the backend holds.
+  // The runner and the clock must outlive the engine, and only the engine runs the runner.
+  // kv_page_count: pages the backend holds. Takes all memory that the loop will use and starts its
+  // thread. kInvalidArgument names the option that the runner's limits don't allow.
   static Result<std::unique_ptr<Engine>> Create(ModelRunner& runner, const Clock& clock,
                                                 const EngineOptions& options,
                                                 int32_t kv_page_count);
@@ -77,7 +88,8 @@ class Engine {
 
   // Any thread. kInvalidArgument: the request can never run (empty prompt, token out of the
   // vocabulary, prompt + max_tokens beyond context_max or beyond all KV room: the message says
-  // which); kResourceExhausted: the queue is full; kUnavailable: shutting down.
+  // which, and contains "token limit exceeded" where the length is the reason);
+  // kResourceExhausted: the queue is full; kUnavailable: shutting down.
   Status Submit(std::shared_ptr<Generation> generation);
 
   EngineStats stats() const;  // any thread; a snapshot after the last round

@@ -1,0 +1,59 @@
+// Sequences that wait for a slot, in order of arrival: the door between submitters and the loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace remontoir {
+
+class Generation;
+
+// Bounded; storage is taken once. Any thread pushes, one thread takes.
+class AdmissionQueue {
+ public:
+  struct Entry {
+    std::shared_ptr<Generation> generation;
+    TimePoint arrived;
+  };
+
+  explicit AdmissionQueue(int32_t capacity);
+
+  // kResourceExhausted when full, kUnavailable when closed; the entry is untouched then.
+  Status Push(Entry&& entry);
+  // Refuses all later pushes.
+  void Close();
+  int32_t size() const;
+
+  // The rest is for the taking thread. Only it removes: what it saw stays where it was.
+  Entry PopFront();
+
+  // Moves the entries for which `matches` is true to `taken`, which has room for them.
+  template <class Predicate>
+  void TakeIf(Predicate matches, std::vector<Entry>& taken) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](Entry& entry) {
+      if (!matches(entry)) return false;
+      taken.push_back(std::move(entry));
+      return true;
+    });
+  }
+
+  template <class Visitor>
+  void ForEach(Visitor visit) const {
+    const std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_) visit(entry);
+  }
+
+ private:
+  const size_t capacity_;
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+  bool closed_ = false;
+};
+
+}  // namespace remontoir

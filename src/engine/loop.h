@@ -1,0 +1,96 @@
+// The engine's thread: admits, runs rounds, hands out tokens.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "engine/admission_queue.h"
+#include "engine/engine.h"
+#include "engine/sequence.h"
+#include "kv/kv_pool.h"
+#include "model/model_runner.h"
+#include "sampling/sampler.h"
+#include "scheduler/scheduler.h"
+
+namespace remontoir {
+
+class Engine::Loop {
+ public:
+  Loop(ModelRunner& runner, const Clock& clock, const EngineOptions& options,
+       int32_t kv_page_count);
+  ~Loop();  // stops and joins the thread
+
+  void Start();
+  Status Submit(std::shared_ptr<Generation> generation);
+  EngineStats stats() const;
+  const ModelRunner& runner() const { return runner_; }
+
+ private:
+  void Run();
+
+  // The start of a round. (loop.cc)
+  void DropCancelled();
+  void DescribeState(SchedulerState& state);
+  void Admit(TimePoint now, int32_t count);
+  int32_t PagesToReserve(const Request& request) const;
+  static SequenceProgress ProgressOf(const Generation& generation, int32_t tokens_known,
+                                     int32_t tokens_computed);
+  static void PauseIfFull(Generation& generation, SequenceProgress& progress);
+
+  // The round itself. (loop.cc)
+  void RunBatch();
+  void EndRound(TimePoint begin);
+
+  // What comes of it. (commit.cc)
+  void Commit();
+  // The sequence computed `tokens` more; logit_row: the round's number of its first wanted row.
+  void CommitShare(Sequence& sequence, int32_t tokens, int32_t logit_row);
+  // logits: of the row before; empty for position 0.
+  void GivePromptToken(Sequence& sequence, int32_t position, std::span<const float> logits);
+  void DrawToken(Sequence& sequence, std::span<const float> logits);
+  void DecideFinish(Sequence& sequence, TokenEvent& event);
+  // Hands the event out; one with a finish ends the sequence and frees its room before.
+  void Give(Sequence& sequence, const TokenEvent& event);
+  void Finish(Sequence& sequence, const TokenEvent& last);
+  void FinishWaiting(AdmissionQueue::Entry& entry);
+  void PushLast(std::shared_ptr<Generation> generation, const TokenEvent& last);
+  void RemoveFinished();
+  void CancelEverything();
+  void NotifyLater(Notifier* notifier);
+  void NotifyAll();
+
+  ModelRunner& runner_;
+  const Clock& clock_;
+  const EngineOptions options_;
+  const int32_t context_max_;
+  const RoundBounds bounds_;
+
+  AdmissionQueue queue_;
+  Notifier wake_;
+  std::atomic<bool> stopping_{false};
+
+  // Everything below belongs to the loop's thread, and is taken before it starts.
+  KvPool pool_;
+  Sampler sampler_;
+  std::deque<Sequence> slots_;
+  std::vector<Sequence*> free_slots_;
+  std::vector<Sequence*> running_;  // in order of admission
+  CostEstimate cost_;
+  Round round_;
+  std::vector<WaitingSequence> waiting_states_;
+  std::vector<SequenceProgress> running_states_;
+  std::vector<BatchSequence> batch_;
+  std::vector<AdmissionQueue::Entry> dropped_;
+  std::vector<Notifier*> to_notify_;
+
+  mutable std::mutex stats_mutex_;
+  EngineStats stats_;
+
+  std::thread thread_;
+};
+
+}  // namespace remontoir

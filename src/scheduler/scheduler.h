@@ -1,0 +1,74 @@
+// Who runs in the next round: a pure function of the time and the engine's state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "scheduler/cost_estimate.h"
+
+namespace remontoir {
+
+// Prefill is cut at multiples of it, at absolute positions: the rows that one work item of the
+// attention takes together.
+inline constexpr int32_t kChunkGrain = 8;
+
+// Where a sequence stands. Its tokens are the prompt's and those drawn so far.
+struct SequenceProgress {
+  int32_t prompt_tokens = 0;
+  int32_t tokens_known = 0;     // prompt and drawn
+  int32_t tokens_computed = 0;  // of these, in KV pages
+  int32_t logits_begin = 0;     // first position whose logits are wanted
+  int32_t events_room = 0;      // tokens whose events its consumer has room for now
+
+  bool decoding() const { return tokens_known > prompt_tokens; }
+};
+
+struct WaitingSequence {
+  TimePoint arrived;
+  SequenceProgress progress;
+  int32_t pages = 0;  // its reservation
+};
+
+struct RoundBounds {
+  int32_t tokens_max = 0;
+  int32_t logit_rows_max = 0;
+};
+
+struct SchedulerState {
+  std::span<const WaitingSequence> waiting;   // in order of arrival
+  std::span<const SequenceProgress> running;  // in order of admission
+  int32_t slots_free = 0;
+  int32_t pages_free = 0;
+  RoundBounds bounds;
+  CostEstimate cost;
+};
+
+// What one sequence computes in a round: its next tokens.
+struct RoundShare {
+  int32_t sequence = 0;  // index into running; running.size() + i: the i-th admitted one
+  int32_t tokens = 0;
+};
+
+struct Round {
+  explicit Round(int32_t sequences_max) { shares.reserve(sequences_max); }
+
+  int64_t window_us = 0;  // the time budget that it was filled for
+  int32_t admitted = 0;   // the first `admitted` waiting ones join, in order
+  int32_t decode_rows = 0;
+  int32_t prefill_tokens = 0;
+  std::vector<RoundShare> shares;  // capacity: as many as may be in flight
+};
+
+inline constexpr int64_t kImmediateWindowUs = 120'000;
+
+// The policy `immediate`: first come, first served, never waits. Waiting sequences join at the head
+// of the line while a slot and their reservation's pages are free; nobody overtakes. Every decoding
+// sequence gets a row; prefill chunks fill the rest of the window in order of admission, and at
+// least one grain of it where the bounds allow. A sequence whose consumer has no room for its
+// events is left out. Bounds that always let everybody move: tokens_max and logit_rows_max of at
+// least (slots - 1) + kChunkGrain. `round` keeps its storage.
+void NextRound(TimePoint now, const SchedulerState& state, Round& round);
+
+}  // namespace remontoir
