@@ -1,37 +1,34 @@
-// Moving averages of round costs.
+// Normalised least mean squares over the three terms of a round's cost.
 #include "scheduler/cost_estimate.h"
 
 #include <algorithm>
 
 namespace remontoir {
-namespace {
 
-constexpr double kStep = 0.25;
-constexpr double kLeastUs = 0.01;  // a clock that stands still must not make rounds free
-
-void Move(double& average, bool& measured, double sample) {
-  sample = std::max(sample, kLeastUs);
-  average = measured ? average + kStep * (sample - average) : sample;
-  measured = true;
+double CostEstimate::PredictUs(int32_t prefill_tokens, int32_t decode_rows) const {
+  return round_us + prefill_token_us * prefill_tokens + decode_row_us * decode_rows;
 }
 
-}  // namespace
+void CostEstimate::Commit(int32_t prefill_tokens, int32_t decode_rows, int64_t measured_us) {
+  constexpr double kStep = 0.5;
+  // Amounts that cost about as much as the fixed part, so that no term learns for the others.
+  constexpr double kPrefillUnit = 8;
+  constexpr double kDecodeUnit = 4;
+  constexpr double kPrefillTokenUsMin = 0.01;  // a clock that stands still doesn't make rounds free
 
-void CostEstimate::Commit(int32_t prefill_tokens, int32_t decode_rows, int64_t round_us) {
-  const auto us = static_cast<double>(round_us);
-  if (prefill_tokens > 0) {
-    // A guessed decode cost could eat the whole round: only a measured one is taken off.
-    const double decode_us = decode_measured ? decode_row_us * decode_rows : 0;
-    Move(prefill_token_us, prefill_measured, (us - decode_us) / prefill_tokens);
-  } else if (decode_rows > 0) {
-    Move(decode_row_us, decode_measured, us / decode_rows);
-  }
+  const double prefill = prefill_tokens / kPrefillUnit;
+  const double decode = decode_rows / kDecodeUnit;
+  const double error = static_cast<double>(measured_us) - PredictUs(prefill_tokens, decode_rows);
+  const double correction = kStep * error / (1 + prefill * prefill + decode * decode);
+  round_us = std::max(0.0, round_us + correction);
+  prefill_token_us =
+      std::max(kPrefillTokenUsMin, prefill_token_us + correction * prefill / kPrefillUnit);
+  decode_row_us = std::max(0.0, decode_row_us + correction * decode / kDecodeUnit);
 }
 
 int64_t CostEstimate::PrefillTokensWithin(int64_t window_us, int32_t decode_rows) const {
-  const double left_us = static_cast<double>(window_us) - decode_row_us * decode_rows;
-  constexpr double kBound = 1 << 30;
-  return static_cast<int64_t>(std::clamp(left_us / prefill_token_us, -kBound, kBound));
+  const double left_us = static_cast<double>(window_us) - PredictUs(0, decode_rows);
+  return static_cast<int64_t>(std::clamp(left_us / prefill_token_us, 0.0, 0x1p30));
 }
 
 }  // namespace remontoir

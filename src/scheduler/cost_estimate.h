@@ -1,23 +1,24 @@
-// How long a round takes: microseconds a prefill token and a decode row, learnt from past rounds.
+// How long a round takes, learnt from past rounds.
 #pragma once
 
 #include <cstdint>
 
 namespace remontoir {
 
-// The first measurement of each kind replaces the starting guess, later ones move it by a quarter.
-// What a round costs whatever is in it counts as its decode rows' share, or its prefill's without
-// any.
+// round_us + prefill_token_us * P + decode_row_us * D microseconds for a round of P prefill tokens
+// and D decode rows. Starts with a small model's costs on two cores.
 struct CostEstimate {
+  double round_us = 6000;
   double prefill_token_us = 1000;
-  double decode_row_us = 5000;
-  bool prefill_measured = false;
-  bool decode_measured = false;
+  double decode_row_us = 1700;
 
-  // A round of so many rows took round_us.
-  void Commit(int32_t prefill_tokens, int32_t decode_rows, int64_t round_us);
+  double PredictUs(int32_t prefill_tokens, int32_t decode_rows) const;
 
-  // Prefill tokens that fit into window_us beside the decode rows; may be negative, at most 2^30.
+  // A round took measured_us: half of the error is shared out among the terms by their weight in
+  // the round (normalised least mean squares), so rounds like this one are soon predicted well.
+  void Commit(int32_t prefill_tokens, int32_t decode_rows, int64_t measured_us);
+
+  // Prefill tokens that fit into window_us beside the decode rows; 0 to 2^30.
   int64_t PrefillTokensWithin(int64_t window_us, int32_t decode_rows) const;
 };
 
