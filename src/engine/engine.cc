@@ -94,6 +94,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelRunner& runner, const Clock&
 Engine::Engine(std::unique_ptr<Loop> loop) : loop_(std::move(loop)) {}
 Engine::~Engine() = default;
 
+void Engine::Shutdown() { loop_->Shutdown(); }
+
 Status Engine::Submit(std::shared_ptr<Generation> generation) {
   return loop_->Submit(std::move(generation));
 }

@@ -84,7 +84,11 @@ class Engine {
   static Result<std::unique_ptr<Engine>> Create(ModelRunner& runner, const Clock& clock,
                                                 const EngineOptions& options,
                                                 int32_t kv_page_count);
-  ~Engine();  // stops the loop; sequences still in flight end with kCancelled
+  ~Engine();  // shuts down
+
+  // Refuses new requests, ends waiting and running sequences with kCancelled, returns when the loop
+  // has ended. Any thread, more than once.
+  void Shutdown();
 
   // Any thread. kInvalidArgument: the request can never run (empty prompt, token out of the
   // vocabulary, prompt + max_tokens beyond context_max or beyond all KV room: the message says

@@ -34,10 +34,11 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
   stats_.kv_pages_free = kv_page_count;
 }
 
-Engine::Loop::~Loop() {
+void Engine::Loop::Shutdown() {
   queue_.Close();
   stopping_.store(true, std::memory_order_release);
   wake_.Notify();
+  const std::lock_guard lock(thread_mutex_);
   if (thread_.joinable()) thread_.join();
 }
 

@@ -22,9 +22,10 @@ class Engine::Loop {
  public:
   Loop(ModelRunner& runner, const Clock& clock, const EngineOptions& options,
        int32_t kv_page_count);
-  ~Loop();  // stops and joins the thread
+  ~Loop() { Shutdown(); }
 
   void Start();
+  void Shutdown();
   Status Submit(std::shared_ptr<Generation> generation);
   EngineStats stats() const;
   const ModelRunner& runner() const { return runner_; }
@@ -90,6 +91,7 @@ class Engine::Loop {
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
 
+  std::mutex thread_mutex_;
   std::thread thread_;
 };
 

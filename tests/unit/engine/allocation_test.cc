@@ -1,0 +1,66 @@
+// The loop's thread allocates nothing once it runs, whatever is asked of it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine_fixture.h"
+
+namespace {
+
+thread_local bool counts_allocations = false;
+std::atomic<int64_t> allocations = 0;
+
+void* Allocate(std::size_t size) {
+  if (counts_allocations) ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return Allocate(size); }
+void* operator new[](std::size_t size) { return Allocate(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace remontoir {
+namespace {
+
+TEST(Allocation, NoneOnTheLoopsThreadAfterItsFirstRound) {
+  EngineUnderTest test;
+  test.runner.on_run = [](std::span<const BatchSequence>) { counts_allocations = true; };
+  test.Start();
+  int64_t finished = 0;
+  for (uint64_t wave = 0; wave < 20; ++wave) {
+    std::vector<std::shared_ptr<Generation>> generations;
+    for (uint64_t i = 0; i < 16; ++i) {
+      Request request;
+      request.kind = i % 5 == 0 ? RequestKind::kScore : RequestKind::kGenerate;
+      request.prompt = PromptOf(static_cast<int32_t>(1 + 13 * i), wave);
+      request.max_tokens = i % 7 == 0 ? -1 : static_cast<int32_t>(3 * i);
+      request.stop_tokens = Tokens({3});
+      request.want_logprobs = i % 2 == 0;
+      request.top_logprobs = static_cast<int32_t>(i);
+      request.sampling.seed = i;
+      request.sampling.top_k = i % 3 == 0 ? 10 : 0;
+      request.sampling.top_p = i % 4 == 0 ? 0.9f : 1;
+      request.sampling.repetition_penalty = i % 2 == 0 ? 1.2f : 1;
+      request.sampling.logit_bias = {{TokenId(7), 2}};
+      generations.push_back(test.Submit(std::move(request)));
+    }
+    for (size_t i = 0; i < generations.size(); i += 3) generations[i]->Cancel();
+    for (const auto& generation : generations) {
+      (void)test.Collect(*generation);
+      ++finished;
+    }
+  }
+  EXPECT_EQ(finished, 320);
+  EXPECT_EQ(allocations, 0);
+}
+
+}  // namespace
+}  // namespace remontoir
