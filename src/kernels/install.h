@@ -11,5 +11,6 @@ void InstallScalarRows(KernelTable* table);
 
 void InstallAvx2Products(KernelTable* table);
 void InstallAvx2Attention(KernelTable* table);
+void InstallAvx2Rows(KernelTable* table);
 
 }  // namespace remontoir

@@ -20,6 +20,7 @@ KernelTable MakeAvx2() {
   table.name = "avx2";
   InstallAvx2Products(&table);
   InstallAvx2Attention(&table);
+  InstallAvx2Rows(&table);
   return table;
 }
 

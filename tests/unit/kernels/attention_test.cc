@@ -2,8 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
+#include <bit>
 
 #include "kernels/kernel_table.h"
 #include "tests/support/kernel_cases.h"
@@ -196,7 +195,7 @@ std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
 
 std::vector<uint32_t> Bits(const float* values, size_t count) {
   std::vector<uint32_t> bits(count);
-  std::memcpy(bits.data(), values, count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) bits[i] = std::bit_cast<uint32_t>(values[i]);
   return bits;
 }
 
