@@ -9,6 +9,7 @@ namespace remontoir {
 namespace {
 
 constexpr std::string_view kInvalidRequestType = "invalid_request_error";
+constexpr std::string_view kTokenLimitExceeded = "token limit exceeded";
 constexpr int kQueueRetryMs = 300;
 constexpr int kLoadingRetryMs = 1000;
 
@@ -57,9 +58,13 @@ ErrorBody UnsupportedField(std::string_view param, std::string_view what) {
   return Make(400, Joined(param, what), kInvalidRequestType, param, "unsupported_value");
 }
 
-ErrorBody ContextLengthExceeded(std::string_view what, std::string_view param) {
-  return Make(400, "token limit exceeded: " + std::string(what), kInvalidRequestType, param,
-              "context_length_exceeded");
+bool IsTokenLimit(std::string_view message) { return message.starts_with(kTokenLimitExceeded); }
+
+ErrorBody ContextLengthExceeded(std::string_view message, std::string_view param) {
+  std::string text;
+  if (!IsTokenLimit(message)) text = std::string(kTokenLimitExceeded) + ": ";
+  text += message;
+  return Make(400, std::move(text), kInvalidRequestType, param, "context_length_exceeded");
 }
 
 ErrorBody InvalidApiKey() {

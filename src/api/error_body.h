@@ -23,8 +23,10 @@ ErrorBody InvalidRequest(std::string message);                          // 400, 
 ErrorBody InvalidField(std::string_view param, std::string_view what);  // 400: "param what"
 ErrorBody UnsupportedField(std::string_view param,
                            std::string_view what);  // 400, right but not here
-// 400: the prompt, or it and max_tokens, are longer than the context.
-ErrorBody ContextLengthExceeded(std::string_view what, std::string_view param);
+// 400: the prompt, or it and max_tokens, are longer than the context. The message begins with
+// "token limit exceeded", which clients look for.
+ErrorBody ContextLengthExceeded(std::string_view message, std::string_view param);
+bool IsTokenLimit(std::string_view message);                                 // begins like that
 ErrorBody InvalidApiKey();                                                   // 401
 ErrorBody ModelNotFound(std::string_view model);                             // 404
 ErrorBody PathNotFound(std::string_view method, std::string_view path);      // 404

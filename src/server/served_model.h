@@ -1,0 +1,38 @@
+// The model that the service answers for, once it is loaded.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+#include "tokenizer/tokenizer.h"
+
+namespace remontoir {
+
+class ChatTemplate;
+
+struct ModelNames {
+  std::string primary;               // the file's name; replies to requests without a name carry it
+  std::vector<std::string> aliases;  // beside it and "default"
+  bool any = false;                  // any other name is answered too
+
+  bool Answers(std::string_view name) const {
+    return any || name.empty() || name == primary || name == "default" ||
+           std::ranges::find(aliases, name) != aliases.end();
+  }
+};
+
+// What is pointed to lives as Service::Serve says.
+struct ServedModel {
+  const Tokenizer* tokenizer = nullptr;
+  const ChatTemplate* chat_template = nullptr;  // null: the model has none, so it doesn't chat
+  Engine* engine = nullptr;
+  ModelNames names;
+  int32_t engine_queue_max = 256;       // as many may wait; more are refused
+  bool trust_content_specials = false;  // special tokens spelled in a message's content count
+};
+
+}  // namespace remontoir

@@ -1,0 +1,298 @@
+// Routing and the life of requests from admission to the end of their answer.
+#include "server/service.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "api/error_body.h"
+#include "api/headers.h"
+#include "api/responses.h"
+#include "base/notifier.h"
+#include "base/random.h"
+#include "server/chat_handler.h"
+#include "server/completion_handler.h"
+#include "server/generation_stream.h"
+#include "server/text_worker.h"
+
+namespace remontoir {
+namespace {
+
+constexpr int64_t kSlowReaderPeriodMs = 20;
+constexpr size_t kClientIdBytesMax = 128;
+constexpr std::string_view kModelsPath = "/v1/models";
+
+using Planner = PlanOrError (*)(std::string_view body, const ServedModel& model,
+                                const PlanInputs& inputs);
+
+std::string RandomRequestId() {
+  std::array<char, 40> text;
+  std::snprintf(text.data(), text.size(), "req_%016llx%016llx",
+                static_cast<unsigned long long>(SystemRandomBits()),
+                static_cast<unsigned long long>(SystemRandomBits()));
+  return text.data();
+}
+
+// The client's own id when it is short and printable, else a new one.
+std::string RequestIdFor(const HttpRequest& request) {
+  for (const char* name : {kHeaderRequestId, kHeaderClientRequestId}) {
+    const std::string_view id = request.headers.Find(name).value_or("");
+    const bool printable = std::ranges::all_of(id, [](char c) { return c > 0x20 && c < 0x7f; });
+    if (!id.empty() && id.size() <= kClientIdBytesMax && printable) return std::string(id);
+  }
+  return RandomRequestId();
+}
+
+class ServiceImpl final : public Service, private HttpHandler, private ReplyWriter {
+ public:
+  ServiceImpl(ServiceOptions options, const Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
+
+  Status Listen();
+
+  int port() const override { return server_->port(); }
+  void Serve(const ServedModel& model) override;
+  void Run() override;
+  void Stop() override { server_->Stop(); }
+  void WatchDescriptor(int descriptor, std::function<void()> task) override {
+    server_->WatchDescriptor(descriptor, std::move(task));
+  }
+
+ private:
+  // A request that isn't answered yet.
+  struct InFlight {
+    std::shared_ptr<HttpExchange> exchange;
+    std::string request_id;
+    TimePoint began;
+    std::shared_ptr<GenerationStream> stream;  // null while the text worker has it
+  };
+
+  void OnRequest(std::shared_ptr<HttpExchange> exchange) override;
+  void OnClosed(uint64_t exchange_id) override;
+  HttpResponse Refusal(int status, std::string_view reason) override;
+  HttpHeaders HeadersFor(uint64_t exchange_id) override;
+  void ReplyError(HttpExchange& exchange, const ErrorBody& error) override;
+
+  void Route(HttpExchange& exchange);
+  // Whether the request's method is the route's; if not, it is answered.
+  bool TakesMethod(HttpExchange& exchange, std::string_view method);
+  void ReplyJson(HttpExchange& exchange, std::string body);
+  void ReplyModels(HttpExchange& exchange, std::string_view path);
+  void BeginGeneration(HttpExchange& exchange, Planner planner);
+  void StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream);
+  void PumpAll();
+  HttpHeaders HeadersFor(const InFlight& request) const;
+  HttpResponse ErrorResponse(HttpHeaders headers, const ErrorBody& error) const;
+
+  const ServiceOptions options_;
+  const Clock& clock_;
+  Notifier engine_events_;
+  std::optional<ServedModel> model_;
+  int64_t model_since_ = 0;  // Unix seconds
+  std::unordered_map<uint64_t, InFlight> in_flight_;
+  bool slow_reader_timer_armed_ = false;
+  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<TextWorker> text_worker_;  // first to go: its jobs post to the server
+};
+
+Status ServiceImpl::Listen() {
+  REM_ASSIGN_OR_RETURN(server_, HttpServer::Create(options_.http, *this));
+  server_->WatchDescriptor(engine_events_.descriptor(), [this] {
+    engine_events_.Clear();
+    PumpAll();
+  });
+  text_worker_ = std::make_unique<TextWorker>(options_.text_queue_max);
+  return Status::Ok();
+}
+
+void ServiceImpl::Serve(const ServedModel& model) {
+  server_->Post([this, model] {
+    model_ = model;
+    model_since_ = clock_.UnixSeconds();
+  });
+}
+
+void ServiceImpl::Run() {
+  server_->Run();
+  // From here on nothing looks at the model any more.
+  text_worker_.reset();
+  in_flight_.clear();
+}
+
+void ServiceImpl::OnRequest(std::shared_ptr<HttpExchange> exchange) {
+  InFlight request;
+  request.exchange = exchange;
+  request.request_id = RequestIdFor(exchange->request());
+  request.began = clock_.Now();
+  in_flight_.emplace(exchange->id(), std::move(request));
+  Route(*exchange);
+  if (exchange->closed()) in_flight_.erase(exchange->id());
+}
+
+void ServiceImpl::OnClosed(uint64_t exchange_id) { in_flight_.erase(exchange_id); }
+
+bool ServiceImpl::TakesMethod(HttpExchange& exchange, std::string_view method) {
+  const HttpRequest& request = exchange.request();
+  if (request.method == method || (method == "GET" && request.method == "HEAD")) return true;
+  HttpHeaders headers = HeadersFor(exchange.id());
+  headers.Add(kHeaderAllow, std::string(method));
+  exchange.Respond(
+      ErrorResponse(std::move(headers), MethodNotAllowed(request.method, request.path)));
+  return false;
+}
+
+void ServiceImpl::Route(HttpExchange& exchange) {
+  const std::string_view path = exchange.request().path;
+  if (path == "/health") {
+    if (!TakesMethod(exchange, "GET")) return;
+    if (!model_.has_value()) return ReplyError(exchange, Loading());
+    return ReplyJson(exchange, R"({"status":"ok"})");
+  }
+  const bool is_chat = path == "/v1/chat/completions";
+  const bool is_completion = path == "/v1/completions";
+  const bool is_models = path == kModelsPath || (path.starts_with(kModelsPath) &&
+                                                 path.substr(kModelsPath.size()).starts_with('/'));
+  if (!is_chat && !is_completion && !is_models) {
+    return ReplyError(exchange, PathNotFound(exchange.request().method, path));
+  }
+  if (!TakesMethod(exchange, is_models ? "GET" : "POST")) return;
+  const auto authorization = exchange.request().headers.Find(kHeaderAuthorization);
+  if (!options_.api_keys.Allows(authorization.value_or(""))) {
+    return ReplyError(exchange, InvalidApiKey());
+  }
+  if (!model_.has_value()) return ReplyError(exchange, Loading());
+  if (is_models) return ReplyModels(exchange, path);
+  BeginGeneration(exchange, is_chat ? PlanChat : PlanCompletion);
+}
+
+void ServiceImpl::ReplyModels(HttpExchange& exchange, std::string_view path) {
+  const int64_t context = model_->engine->context_max();
+  if (path.size() > kModelsPath.size()) {
+    const std::string name = PercentDecode(path.substr(kModelsPath.size() + 1));
+    if (name.empty() || !model_->names.Answers(name)) {
+      return ReplyError(exchange, ModelNotFound(name));
+    }
+    return ReplyJson(exchange, ModelJson({name, model_since_, context}));
+  }
+  std::vector<ModelEntry> models = {{model_->names.primary, model_since_, context}};
+  for (const std::string& alias : model_->names.aliases) {
+    models.push_back({alias, model_since_, context});
+  }
+  ReplyJson(exchange, ModelListJson(models));
+}
+
+void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
+  // A full queue is answered before any work on text.
+  if (model_->engine->stats().waiting >= model_->engine_queue_max) {
+    return ReplyError(exchange, QueueFull());
+  }
+  // The worker reads the request only, which nobody changes.
+  auto job = [this, planner, model = *model_, id = exchange.id(),
+              held = in_flight_.at(exchange.id()).exchange,
+              inputs = PlanInputs{SystemRandomBits(), clock_.UnixSeconds()}]() mutable {
+    PlanOrError plan = planner(held->request().body, model, inputs);
+    std::shared_ptr<GenerationStream> stream;
+    std::optional<ErrorBody> error;
+    if (auto* made = std::get_if<GenerationPlan>(&plan)) {
+      stream =
+          std::make_shared<GenerationStream>(std::move(*made), *model.tokenizer, engine_events_);
+    } else {
+      error = std::get<ErrorBody>(std::move(plan));
+    }
+    server_->Post([this, id, stream = std::move(stream), error = std::move(error)] {
+      const auto found = in_flight_.find(id);
+      if (found == in_flight_.end()) return;  // the client left
+      if (stream != nullptr) return StartGeneration(id, stream);
+      ReplyError(*found->second.exchange, *error);
+      in_flight_.erase(id);
+    });
+  };
+  if (!text_worker_->TryRun(std::move(job))) ReplyError(exchange, QueueFull());
+}
+
+void ServiceImpl::StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream) {
+  InFlight& request = in_flight_.at(exchange_id);
+  const std::optional<ErrorBody> error = stream->Start(*model_->engine, request.exchange, *this);
+  if (error.has_value()) {
+    ReplyError(*request.exchange, *error);
+    in_flight_.erase(exchange_id);
+    return;
+  }
+  request.stream = std::move(stream);
+}
+
+void ServiceImpl::PumpAll() {
+  bool more = false;
+  bool slow = false;
+  for (auto it = in_flight_.begin(); it != in_flight_.end();) {
+    using State = GenerationStream::State;
+    const State state = it->second.stream == nullptr ? State::kWaiting : it->second.stream->Pump();
+    more |= state == State::kMore;
+    slow |= state == State::kPaused;
+    it = state == State::kDone ? in_flight_.erase(it) : std::next(it);
+  }
+  if (more) engine_events_.Notify();
+  if (slow && !slow_reader_timer_armed_) {
+    slow_reader_timer_armed_ = true;
+    server_->After(kSlowReaderPeriodMs, [this] {
+      slow_reader_timer_armed_ = false;
+      PumpAll();
+    });
+  }
+}
+
+HttpHeaders ServiceImpl::HeadersFor(const InFlight& request) const {
+  const int64_t elapsed_us = ElapsedUs(request.began, clock_.Now());
+  return {{kHeaderRequestId, request.request_id},
+          {kHeaderInferenceVersion, InferenceVersion(options_.version)},
+          {kHeaderProcessingMs, std::to_string(elapsed_us / 1000)}};
+}
+
+HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id) {
+  return HeadersFor(in_flight_.at(exchange_id));
+}
+
+void ServiceImpl::ReplyJson(HttpExchange& exchange, std::string body) {
+  HttpResponse response;
+  response.headers = HeadersFor(exchange.id());
+  response.body = std::move(body);
+  exchange.Respond(std::move(response));
+}
+
+HttpResponse ServiceImpl::ErrorResponse(HttpHeaders headers, const ErrorBody& error) const {
+  HttpResponse response;
+  response.status = error.http_status;
+  response.headers = std::move(headers);
+  if (error.retry_after_ms > 0) {
+    response.headers.Add(kHeaderRetryAfterMs, std::to_string(error.retry_after_ms));
+    response.headers.Add(kHeaderRetryAfter, std::to_string((error.retry_after_ms + 999) / 1000));
+  }
+  if (error.http_status == 401) response.headers.Add(kHeaderWwwAuthenticate, "Bearer");
+  response.body = ToJson(error);
+  return response;
+}
+
+void ServiceImpl::ReplyError(HttpExchange& exchange, const ErrorBody& error) {
+  exchange.Respond(ErrorResponse(HeadersFor(exchange.id()), error));
+}
+
+HttpResponse ServiceImpl::Refusal(int status, std::string_view reason) {
+  HttpHeaders headers = {{kHeaderRequestId, RandomRequestId()},
+                         {kHeaderInferenceVersion, InferenceVersion(options_.version)}};
+  return ErrorResponse(std::move(headers), HttpRefusal(status, reason));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::Create(ServiceOptions options, const Clock& clock) {
+  auto service = std::make_unique<ServiceImpl>(std::move(options), clock);
+  REM_RETURN_IF_ERROR(service->Listen());
+  return std::unique_ptr<Service>(std::move(service));
+}
+
+}  // namespace remontoir
