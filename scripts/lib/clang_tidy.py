@@ -21,7 +21,9 @@ def main():
         left = deadline - time.monotonic()
         if left <= 0:
             return file, "left", ""
-        command = [arguments.tool, "--quiet", "-p", arguments.database, file]
+        # The database was written for GCC, some of whose warnings clang doesn't know.
+        options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", arguments.database]
+        command = [arguments.tool, *options, file]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=left, stdin=subprocess.DEVNULL, check=False
