@@ -50,6 +50,15 @@ Examples:
 Reads the header alone, never the weights. Exit code 1 and a message on stderr when the file is broken
 or holds a model that this build can't run.)";
 
+constexpr const char* kBenchFooter = R"(
+Examples:
+  remontoir bench engine --model model.gguf
+  remontoir bench engine --model model.gguf --prompt 512 --depth 16,2048 --batch 8 --rounds 9
+  remontoir bench kernels --isa avx2
+
+Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
+the same rows against llama.cpp.)";
+
 // A flag that sets a configuration key.
 struct KeyFlag {
   const char* names;
@@ -71,7 +80,8 @@ constexpr KeyFlag kKeyFlags[] = {
     {"--sequences-max", "engine.sequences_max", "N", "Answers generated at once (default 8)", true},
     {"--queue-max", "engine.queue_max", "N", "Requests that may wait (default 256)", true},
     {"--kv-memory", "kv_cache.memory", "SIZE", "Memory for keys and values, e.g. 2GiB", false},
-    {"--kv-type", "kv_cache.type", "TYPE", "Their element type: f16, bf16 or f32", false},
+    {"--kv-type", "kv_cache.type", "TYPE",
+     "Their element type: f16, bf16 or f32 (f32 with --compute f32)", false},
     {"--log-level", "telemetry.log_level", "LEVEL", "debug, info, warning or error", false},
 };
 
@@ -109,7 +119,8 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
   }
   command
       .add_option("--compute", flags.compute,
-                  "auto: quantised weights meet 8-bit activations; f32: all in float32")
+                  "auto: quantised weights meet 8-bit activations; f32: all in float32, keys and "
+                  "values too")
       ->option_text("MODE")
       ->check(CLI::IsMember({"auto", "f32"}));
   command
@@ -166,17 +177,12 @@ Result<EngineChoice> Resolve(const EngineFlags& flags) {
     choice.config = std::move(loaded.config);
     choice.notes = std::move(loaded.notes);
   }
-  bool kv_type_given = false;
   for (const Override& override : flags.overrides) {
-    kv_type_given = kv_type_given || override.key == "kv_cache.type";
     REM_RETURN_IF_ERROR(SetConfigKey(override.key, override.value, choice.config, choice.notes)
                             .WithContext(override.flag));
   }
   REM_RETURN_IF_ERROR(CheckConfig(choice.config));
-  if (flags.compute == "f32") {
-    choice.compute = ComputeChoice::kF32;
-    if (!kv_type_given) choice.config.kv_cache.type = KvType::kF32;
-  }
+  if (flags.compute == "f32") choice.compute = ComputeChoice::kF32;
   return choice;
 }
 
@@ -203,6 +209,44 @@ void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--seed", options.seed, "The same seed, the same answer")->option_text("N");
   AddEngineFlags(command, flags, false);
+}
+
+void AddCounts(CLI::App& command, const char* name, std::vector<int32_t>& counts,
+               const char* help) {
+  command.add_option(name, counts, help)
+      ->option_text("N,N...")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1 << 20));
+}
+
+void AddBenchEngineFlags(CLI::App& command, BenchEngineOptions& options) {
+  command.add_option("-m,--model", options.file, "The model file")->option_text("FILE")->required();
+  command.add_option("-t,--threads", options.threads, "Threads that compute (default: one a core)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024));
+  AddCounts(command, "--prompt", options.prompts, "Lengths of prompts");
+  AddCounts(command, "--depth", options.depths, "Keys already there when single steps are timed");
+  AddCounts(command, "--batch", options.batches, "Sequences that decode at once");
+  command.add_option("--batch-depth", options.batch_depth, "Keys of each of them (default 512)")
+      ->option_text("N")
+      ->check(CLI::Range(0, 1 << 20));
+  command.add_option("--steps", options.steps, "Tokens of a decode or batch row (default 32)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1 << 16));
+  command.add_option("--rounds", options.rounds, "Measurements of each row (default 5)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1000));
+  command.add_flag("--f32", options.float32, "Compute all in float32, keys and values too");
+  command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
+  command.add_flag("--worker", options.worker, "Measure what JSON lines on stdin ask for");
+}
+
+void AddBenchKernelsFlags(CLI::App& command, BenchKernelsOptions& options) {
+  command.add_option("--isa", options.isa, "Instruction set (default: the fastest here)")
+      ->option_text("NAME");
+  command.add_option("--filter", options.filter, "Only kernels whose name contains this")
+      ->option_text("TEXT");
+  command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
 }
 
 // The one of `known` that `word` was most likely meant to be; empty when none is near.
@@ -280,6 +324,19 @@ Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
       ->required();
   inspect_command->add_flag("--tensors", inspect.tensors, "List every tensor too");
 
+  BenchEngineOptions bench_engine;
+  BenchKernelsOptions bench_kernels;
+  CLI::App* bench_command =
+      app.add_subcommand("bench", "Measure speed beside the machine's ceilings");
+  bench_command->footer(kBenchFooter);
+  bench_command->require_subcommand(1);
+  CLI::App* bench_engine_command =
+      bench_command->add_subcommand("engine", "Prompts, single steps and batches of a model");
+  AddBenchEngineFlags(*bench_engine_command, bench_engine);
+  CLI::App* bench_kernels_command =
+      bench_command->add_subcommand("kernels", "Each kernel by itself, on one thread");
+  AddBenchKernelsFlags(*bench_kernels_command, bench_kernels);
+
   Invocation invocation;
   const CLI::App* command = &app;
   try {
@@ -305,6 +362,10 @@ Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
   } else if (run_command->parsed()) {
     REM_ASSIGN_OR_RETURN(run.engine, Resolve(run_flags));
     invocation.command = std::move(run);
+  } else if (bench_engine_command->parsed()) {
+    invocation.command = std::move(bench_engine);
+  } else if (bench_kernels_command->parsed()) {
+    invocation.command = std::move(bench_kernels);
   } else {
     invocation.command = std::move(inspect);
   }

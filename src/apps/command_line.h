@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/bench_options.h"
 #include "base/status.h"
 #include "config/config.h"
 
@@ -42,7 +43,9 @@ struct RunOptions {
 
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
-  std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions> command;
+  std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
+               BenchKernelsOptions>
+      command;
 };
 
 // Errors are written for the person at the terminal, and name the flag or the file's line.

@@ -1,0 +1,29 @@
+// The (operation, type, shape) table of the kernel bench.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+
+namespace remontoir {
+
+struct KernelCase {
+  std::string operation;
+  std::string type;
+  std::string shape;
+  double int8_ops = 0;
+  double f32_ops = 0;
+  double bytes = 0;        // read
+  bool from_cache = true;  // else from memory
+  // Makes the operands and returns the thing to time; null where the table has no such kernel.
+  std::function<std::function<void()>(const KernelTable&)> prepare;
+
+  std::string Name() const { return operation + " " + type + " " + shape; }
+};
+
+// Products of every weight type in three shapes, attention of every KV type, the row kernels.
+std::vector<KernelCase> KernelCases();
+
+}  // namespace remontoir
