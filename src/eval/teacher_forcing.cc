@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "sampling/logprobs.h"
 
 namespace remontoir {
 
@@ -29,13 +30,6 @@ void RunTeacherForced(ModelRunner& runner, std::span<const int32_t> tokens, int3
       visit(first + row, runner.Logits(row - shown_from));
     }
   }
-}
-
-double LogSumExp(std::span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum);
 }
 
 std::vector<double> NegativeLogLikelihoods(ModelRunner& runner, std::span<const int32_t> tokens) {

@@ -25,7 +25,4 @@ std::vector<double> NegativeLogLikelihoods(ModelRunner& runner, std::span<const 
 // exp of the mean of NegativeLogLikelihoods.
 double Perplexity(std::span<const double> negative_log_likelihoods);
 
-// ln of the softmax's denominator of a row of logits, summed in double, lowest index first.
-double LogSumExp(std::span<const float> logits);
-
 }  // namespace remontoir

@@ -8,6 +8,7 @@
 
 #include "engine/loaded_engine.h"
 #include "eval/teacher_forcing.h"
+#include "sampling/logprobs.h"
 #include "tests/support/json_file.h"
 #include "tests/support/npy.h"
 #include "tests/support/paths.h"
