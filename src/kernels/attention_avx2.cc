@@ -57,29 +57,55 @@ struct Tile {
   alignas(32) float weights[kTileRows][kKvPageTokens];
 };
 
+// sums[r][v] += row(r) * vector(v). Whatever there is less of stays in registers, so that the sums
+// fill the rest of them.
+template <int kRows, int kVectors, class Row, class Vector>
+inline void MultiplyAdd(const Row& row, const Vector& vector, __m256 (&sums)[kRows][kVectors]) {
+  if constexpr (kRows < kVectors) {
+    __m256 rows[kRows];
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) rows[r] = row(r);
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256 x = vector(v);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sums[r][v] = _mm256_fmadd_ps(rows[r], x, sums[r][v]);
+    }
+  } else {
+    __m256 vectors[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) vectors[v] = vector(v);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 x = row(r);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm256_fmadd_ps(x, vectors[v], sums[r][v]);
+    }
+  }
+}
+
 // Dot products of the rows with the keys of kPanels panels from `panel` on, into tile->weights.
 template <DType kType, int kRows, int kPanels>
 inline void Dots(const AttentionPartial& partial, const std::byte* keys, int panel, Tile* tile) {
   __m256 dots[kRows][2 * kPanels];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int v = 0; v < 2 * kPanels; ++v) dots[r][v] = _mm256_setzero_ps();
   }
   const int64_t panel_size = static_cast<int64_t>(partial.key_width) * kKvPanelKeys;
   const std::byte* at = keys + panel * panel_size * ElementBytes(kType);
   for (int64_t d = 0; d < partial.key_width; ++d) {
-    __m256 key[2 * kPanels];
-#pragma GCC unroll 4
-    for (int v = 0; v < 2 * kPanels; ++v) {
-      key[v] = LoadEight<kType>(at, v / 2 * panel_size + d * kKvPanelKeys + v % 2 * 8);
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      const __m256 q = _mm256_broadcast_ss(tile->query[r] + d);
-#pragma GCC unroll 4
-      for (int v = 0; v < 2 * kPanels; ++v) dots[r][v] = _mm256_fmadd_ps(q, key[v], dots[r][v]);
-    }
+    MultiplyAdd<kRows, 2 * kPanels>([&](int r) { return _mm256_broadcast_ss(tile->query[r] + d); },
+                                    [&](int v) {
+                                      return LoadEight<kType>(
+                                          at, v / 2 * panel_size + d * kKvPanelKeys + v % 2 * 8);
+                                    },
+                                    dots);
   }
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int v = 0; v < 2 * kPanels; ++v) {
       _mm256_store_ps(tile->weights[r] + panel * kKvPanelKeys + 8 * v, dots[r][v]);
     }
@@ -138,28 +164,23 @@ template <DType kType, int kRows, int kVectors>
 inline void AddColumns(const std::byte* values, int value_width, int column, int begin, int end,
                        int row, const Tile& tile) {
   __m256 sums[kRows][kVectors];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const __m256 rescale = _mm256_set1_ps(tile.rescale[row + r]);
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       sums[r][v] = _mm256_mul_ps(_mm256_loadu_ps(tile.sum[row + r] + column + 8 * v), rescale);
     }
   }
   for (int key = begin; key < end; ++key) {
-    __m256 value[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      value[v] = LoadEight<kType>(values, static_cast<int64_t>(key) * value_width + column + 8 * v);
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      const __m256 weight = _mm256_broadcast_ss(tile.weights[row + r] + key);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm256_fmadd_ps(weight, value[v], sums[r][v]);
-    }
+    const int64_t first = static_cast<int64_t>(key) * value_width + column;
+    MultiplyAdd<kRows, kVectors>(
+        [&](int r) { return _mm256_broadcast_ss(tile.weights[row + r] + key); },
+        [&](int v) { return LoadEight<kType>(values, first + 8 * v); }, sums);
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       _mm256_storeu_ps(tile.sum[row + r] + column + 8 * v, sums[r][v]);
     }
@@ -199,16 +220,19 @@ inline void AccumulateTile(const AttentionPartial& partial, const KeyBlock& bloc
   const int end = *std::min_element(tile->end, tile->end + kRows);
   const int width = partial.value_width;
   if (begin >= end) {
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       AddValues<kType, 1>(block.values, width, tile->begin[r], tile->end[r], r, tile);
     }
     return;
   }
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     if (tile->begin[r] == begin) continue;
     AddValues<kType, 1>(block.values, width, tile->begin[r], begin, r, tile);
   }
   AddValues<kType, kRows>(block.values, width, begin, end, 0, tile);
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     if (tile->end[r] == end) continue;
     AddValues<kType, 1>(block.values, width, end, tile->end[r], r, tile);
@@ -227,6 +251,7 @@ void RunTile(const AttentionPartial& partial, const KeyBlock& block, Tile* tile)
     Dots<kType, kRows, kPanels>(partial, block.keys, panel, tile);
   }
   for (; panel < panel_end; ++panel) Dots<kType, kRows, 1>(partial, block.keys, panel, tile);
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) Weigh(partial, r, tile);
   AccumulateTile<kType, kRows>(partial, block, tile);
 }

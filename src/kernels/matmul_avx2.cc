@@ -10,15 +10,16 @@
 namespace remontoir {
 namespace {
 
-// What is left of a product when its rows are cut into tiles of at most kTileRows.
-template <class Input>
-struct RowTile {
-  const Input* in[6];
-  float* out[6];
-};
-
 constexpr int kFloatTileRows = 6;      // 12 running sums, 2 weights, 1 input: 15 registers
 constexpr int kQuantisedTileRows = 4;  // 8 sums, 4 weights, the mask, an input and a product
+constexpr int kTileRowsMax = 6;
+
+// A few rows of a product, done together in registers.
+template <class Input>
+struct RowTile {
+  const Input* in[kTileRowsMax];
+  float* out[kTileRowsMax];
+};
 
 // Writes 16 sums of a row, or the first `columns` of them.
 inline void StoreRow(__m256 low, __m256 high, int columns, float* out) {
@@ -56,18 +57,20 @@ struct FloatKernel {
     constexpr int64_t kHalfBytes = kFormat == PanelFormat::kF32 ? 32 : 16;
     __m256 low[kRows];
     __m256 high[kRows];
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_ps();
     for (int64_t k = 0; k < in_width; ++k) {
       const __m256 weights_low = LoadWeights<kFormat>(panel);
       const __m256 weights_high = LoadWeights<kFormat>(panel + kHalfBytes);
       panel += 2 * kHalfBytes;
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m256 in = _mm256_broadcast_ss(tile.in[r] + k);
         low[r] = _mm256_fmadd_ps(in, weights_low, low[r]);
         high[r] = _mm256_fmadd_ps(in, weights_high, high[r]);
       }
     }
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) StoreRow(low[r], high[r], columns, tile.out[r]);
   }
 };
@@ -102,7 +105,7 @@ struct BlockProducts {
   inline void AddNibbles(const std::byte* block, const ActivationBlock* const (&in)[kRows]) {
     const __m256i mask = _mm256_set1_epi8(15);
     __m256i pairs[kRows][2];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int g = 0; g < 4; ++g) {
       const __m256i packed0 = LoadQuants(block + 64 * g);
       const __m256i packed1 = LoadQuants(block + 64 * g + 32);
@@ -110,7 +113,7 @@ struct BlockProducts {
       const __m256i low1 = _mm256_and_si256(packed1, mask);
       const __m256i high0 = _mm256_and_si256(_mm256_srli_epi16(packed0, 4), mask);
       const __m256i high1 = _mm256_and_si256(_mm256_srli_epi16(packed1, 4), mask);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m256i first = BroadcastFour(in[r]->q + 4 * g);
         const __m256i p0 = _mm256_maddubs_epi16(low0, first);
@@ -123,7 +126,7 @@ struct BlockProducts {
       }
     }
     const __m256i ones = _mm256_set1_epi16(1);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       sums[0][r][0] = _mm256_madd_epi16(pairs[r][0], ones);
       sums[0][r][1] = _mm256_madd_epi16(pairs[r][1], ones);
@@ -135,15 +138,15 @@ struct BlockProducts {
     constexpr int kGroups = 32767 / (2 * 127 * Format::kQuantMax) >= 4 ? 4 : 2;
     const __m256i ones = _mm256_set1_epi16(1);
     constexpr int kSteps = 8 / kGroups;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int step = 0; step < kSteps; ++step) {
       __m256i pairs[kRows][2];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int i = 0; i < kGroups; ++i) {
         const int g = step * kGroups + i;
         const __m256i weights0 = LoadQuants(block + 64 * g);
         const __m256i weights1 = LoadQuants(block + 64 * g + 32);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
           const __m256i four = BroadcastFour(in[r]->q + 4 * g);
           const __m256i p0 = _mm256_maddubs_epi16(weights0, four);
@@ -154,8 +157,9 @@ struct BlockProducts {
       }
       constexpr int kStepsPerSub = kSteps / kSubs;
       const int sub = step / kStepsPerSub;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
         for (int half = 0; half < 2; ++half) {
           const __m256i products = _mm256_madd_epi16(pairs[r][half], ones);
           __m256i& sum = sums[sub][r][half];
@@ -171,11 +175,11 @@ struct BlockProducts {
     const __m256i ones = _mm256_set1_epi16(1);
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
       for (int half = 0; half < 2; ++half) {
         const __m256i weights = LoadQuants(block + 64 * g + 32 * half);
         const __m256i magnitudes = _mm256_abs_epi8(weights);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
           const __m256i four = _mm256_sign_epi8(BroadcastFour(in[r]->q + 4 * g), weights);
           const __m256i products = _mm256_madd_epi16(_mm256_maddubs_epi16(magnitudes, four), ones);
@@ -234,15 +238,18 @@ struct QuantisedKernel {
   static void Run(const std::byte* panel, int64_t in_width, const RowTile<ActivationBlock>& tile,
                   int columns) {
     __m256 sums[kRows][2];
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_ps();
     const ActivationBlock* in[kRows];
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) in[r] = tile.in[r];
     for (int64_t b = 0; b < in_width / kActivationBlock; ++b) {
       BlockProducts<Format, kRows> products;
       products.Compute(panel, in);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m256 scale = _mm256_set1_ps(in[r]->scale);
+#pragma GCC unroll 8
         for (int half = 0; half < 2; ++half) {
           const __m256 value = BlockValue<Format, kRows>(products, panel, *in[r], r, half);
           sums[r][half] = _mm256_fmadd_ps(value, scale, sums[r][half]);
@@ -251,6 +258,7 @@ struct QuantisedKernel {
       }
       panel += Format::kBlockBytes;
     }
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) StoreRow(sums[r][0], sums[r][1], columns, tile.out[r]);
   }
 };
@@ -265,14 +273,17 @@ inline void RunTile(int rows, const std::byte* panel, int64_t in_width,
   Kernel::template Run<kRows>(panel, in_width, tile, columns);
 }
 
-// Panel by panel, so that a panel is read from memory once and then serves all rows from the cache.
+// Panel by panel, so that a panel is read from memory once and then serves all rows from the cache,
+// in tiles of nearly equal height: 8 float rows go as 4 + 4.
 template <class Kernel>
 void Product(const PanelProduct<typename Kernel::Input>& product) {
+  const int tiles = (product.rows + Kernel::kTileRows - 1) / Kernel::kTileRows;
+  const int height = tiles == 0 ? 1 : (product.rows + tiles - 1) / tiles;
   for (int p = 0; p < product.panel_count; ++p) {
     const std::byte* panel = product.panels + p * product.panel_bytes;
     const int columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    for (int first = 0; first < product.rows; first += Kernel::kTileRows) {
-      const int rows = std::min(Kernel::kTileRows, product.rows - first);
+    for (int first = 0; first < product.rows; first += height) {
+      const int rows = std::min(height, product.rows - first);
       RowTile<typename Kernel::Input> tile;
       for (int r = 0; r < rows; ++r) {
         const int64_t row = product.row_index != nullptr ? product.row_index[first + r] : first + r;
