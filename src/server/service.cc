@@ -97,7 +97,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
-  std::unique_ptr<TextWorker> text_worker_;  // first to go: its jobs post to the server
+  std::unique_ptr<TextWorker> text_worker_;  // while Run runs
 };
 
 Status ServiceImpl::Listen() {
@@ -106,7 +106,6 @@ Status ServiceImpl::Listen() {
     engine_events_.Clear();
     PumpAll();
   });
-  text_worker_ = std::make_unique<TextWorker>(options_.text_queue_max);
   return Status::Ok();
 }
 
@@ -118,6 +117,8 @@ void ServiceImpl::Serve(const ServedModel& model) {
 }
 
 void ServiceImpl::Run() {
+  // Not before: a thread made in Create would take signals that its caller is yet to block.
+  text_worker_ = std::make_unique<TextWorker>(options_.text_queue_max);
   server_->Run();
   // From here on nothing looks at the model any more.
   text_worker_.reset();
