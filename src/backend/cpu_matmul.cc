@@ -75,12 +75,32 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   return product;
 }
 
+// Both 8-bit forms of each row, then their sum. The kernel takes them for twice the rows.
+void RunFineProduct(const KernelTable& kernels, const ProductTile& tile) {
+  const ActivationMatrix& in = *tile.in;
+  const ActivationMatrix& out = *tile.plan->out;
+  QuantisedProduct product = DescribeProduct<ActivationBlock>(tile, nullptr, 0);
+  product.in = in.fine_blocks + 2 * tile.in_row * in.block_stride();
+  product.in_stride = in.block_stride();
+  product.rows = 2 * tile.rows;
+  const int64_t column = tile.panel_begin * kPanelRows;
+  product.out = out.fine_products + 2 * tile.out_row * out.width + column;
+  kernels.quantised_product[static_cast<size_t>(tile.plan->weight->layout.format)](product);
+  for (int64_t r = tile.out_row; r < tile.out_row + tile.rows; ++r) {
+    const float* first = out.fine_products + 2 * r * out.width + column;
+    std::copy_n(first, product.columns, out.Row(r) + column);
+    kernels.add(first + out.width, product.columns, out.Row(r) + column);
+  }
+}
+
 void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
   const auto format = static_cast<size_t>(layout.format);
   if (IsFloatFormat(layout.format)) {
     kernels.float_product[format](DescribeProduct<float>(tile, tile.in->values, tile.in->width));
+  } else if (plan.fine_activations) {
+    RunFineProduct(kernels, tile);
   } else {
     kernels.quantised_product[format](
         DescribeProduct<ActivationBlock>(tile, tile.in->blocks, tile.in->block_stride()));

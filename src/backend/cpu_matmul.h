@@ -19,6 +19,7 @@ struct ProductPlan {
   const float* bias = nullptr;  // [out width] or null
   float scale = 1;
   float soft_cap = 0;  // 0 = off
+  bool fine_activations = false;
 };
 
 // Products of one input, run as one step.

@@ -53,6 +53,7 @@ class Compiler {
   struct Origin {
     Step* step = nullptr;    // null: several steps or none
     bool in_8_bits = false;  // its 8-bit form is up to date
+    bool in_fine_form = false;
   };
 
   Status CompileOp(const EmbedOp& op);
@@ -83,6 +84,7 @@ class Compiler {
   void AddStep(std::unique_ptr<Step> step, const ActivationMatrix& written);
   void MarkWritten(const ActivationMatrix& written, Step* step);
   void WantIn8Bits(ActivationMatrix* in);
+  void WantInFineForm(ActivationMatrix* in);
   // If any product reads quantised blocks.
   void WantInputOf(const ProductGroup& group, ActivationMatrix* in);
   size_t IndexOf(const ActivationMatrix& activation) const {
@@ -97,9 +99,10 @@ class Compiler {
   const RoundLimits& limits_;
   RoundState& round_;
   CpuProgram& out_;
-  std::vector<Origin> origins_;     // by ActivationId
-  std::vector<bool> wants_blocks_;  // by ActivationId
-  int32_t routed_experts_ = 0;      // of the last RouteOp
+  std::vector<Origin> origins_;  // by ActivationId
+  // Forms that some product asks for, by ActivationId.
+  std::vector<bool> wants_blocks_, wants_fine_blocks_, wants_fine_products_;
+  int32_t routed_experts_ = 0;  // of the last RouteOp
 };
 
 Status Compiler::Compile() {
@@ -131,6 +134,8 @@ Status Compiler::DeclareActivations() {
   }
   origins_.resize(out_.activations.size());
   wants_blocks_.resize(out_.activations.size());
+  wants_fine_blocks_.resize(out_.activations.size());
+  wants_fine_products_.resize(out_.activations.size());
   return Status::Ok();
 }
 
@@ -160,7 +165,7 @@ void Compiler::AddStep(std::unique_ptr<Step> step, const ActivationMatrix& writt
 }
 
 void Compiler::MarkWritten(const ActivationMatrix& written, Step* step) {
-  origins_[IndexOf(written)] = {step, false};
+  origins_[IndexOf(written)] = {step, false, false};
 }
 
 // The step that made the values writes their 8-bit form too where it can.
@@ -174,9 +179,21 @@ void Compiler::WantIn8Bits(ActivationMatrix* in) {
   origin.in_8_bits = true;
 }
 
+void Compiler::WantInFineForm(ActivationMatrix* in) {
+  Origin& origin = origins_[IndexOf(*in)];
+  wants_fine_blocks_[IndexOf(*in)] = true;
+  if (!origin.in_fine_form) out_.steps.push_back(MakeFineQuantiseStep(round_, *in));
+  origin.in_fine_form = true;
+}
+
 void Compiler::WantInputOf(const ProductGroup& group, ActivationMatrix* in) {
   for (int32_t p = 0; p < group.count; ++p) {
-    if (!IsFloatFormat(group.products[static_cast<size_t>(p)].weight->layout.format)) {
+    const ProductPlan& plan = group.products[static_cast<size_t>(p)];
+    if (IsFloatFormat(plan.weight->layout.format)) continue;
+    if (plan.fine_activations) {
+      WantInFineForm(in);
+      wants_fine_products_[IndexOf(*plan.out)] = true;
+    } else {
       WantIn8Bits(in);
     }
   }
@@ -210,6 +227,7 @@ Result<ProductPlan> Compiler::PlanProduct(const MatMulOp::Product& product,
   if (out == &in) return Misfit(*out, "another activation than the product's input");
   ProductPlan plan;
   plan.out = out;
+  plan.fine_activations = product.fine_activations;
   REM_ASSIGN_OR_RETURN(plan.weight,
                        weights_.Matrices(product.weight, experts, out->width, in.width));
   REM_ASSIGN_OR_RETURN(plan.bias, OptionalVector(product.bias, out->width));
@@ -246,8 +264,9 @@ Status Compiler::CompileOp(const GroupedMatMulOp& op) {
   group.count = op.product_count;
   for (int32_t p = 0; p < op.product_count; ++p) {
     const auto i = static_cast<size_t>(p);
-    if (op.products[i].bias != kNoWeight) {
-      return Unsupported("biases of expert matrices, wanted by a product of " + in->name);
+    if (op.products[i].bias != kNoWeight || op.products[i].fine_activations) {
+      return Unsupported("biases or fine activations of expert matrices, wanted by a product of " +
+                         in->name);
     }
     REM_ASSIGN_OR_RETURN(group.products[i],
                          PlanProduct(op.products[i], *in, RowSpace::kExperts, routed_experts_));
@@ -431,19 +450,24 @@ Status Compiler::TakeMemory() {
     used += (bytes + kActivationAlignment - 1) / kActivationAlignment * kActivationAlignment;
     return start;
   };
-  const auto place = [&](ActivationMatrix* matrix, bool blocks) {
-    const int64_t rows = RowsMax(matrix->space);
-    matrix->values =
-        reinterpret_cast<float*>(take(rows * matrix->width * static_cast<int64_t>(sizeof(float))));
-    if (!blocks) return;
-    matrix->blocks = reinterpret_cast<ActivationBlock*>(
-        take(rows * matrix->block_stride() * static_cast<int64_t>(sizeof(ActivationBlock))));
+  const auto take_values = [&take](const ActivationMatrix& matrix, int64_t rows) {
+    return reinterpret_cast<float*>(
+        take(rows * matrix.width * static_cast<int64_t>(sizeof(float))));
+  };
+  const auto take_blocks = [&take](const ActivationMatrix& matrix, int64_t rows) {
+    return reinterpret_cast<ActivationBlock*>(
+        take(rows * matrix.block_stride() * static_cast<int64_t>(sizeof(ActivationBlock))));
   };
   const auto place_all = [&] {
     for (size_t i = 0; i < out_.activations.size(); ++i) {
-      place(&out_.activations[i], wants_blocks_[i]);
+      ActivationMatrix& matrix = out_.activations[i];
+      const int64_t rows = RowsMax(matrix.space);
+      matrix.values = take_values(matrix, rows);
+      if (wants_blocks_[i]) matrix.blocks = take_blocks(matrix, rows);
+      if (wants_fine_blocks_[i]) matrix.fine_blocks = take_blocks(matrix, 2 * rows);
+      if (wants_fine_products_[i]) matrix.fine_products = take_values(matrix, 2 * rows);
     }
-    place(&out_.logits, false);
+    out_.logits.values = take_values(out_.logits, RowsMax(out_.logits.space));
   };
   place_all();
   REM_ASSIGN_OR_RETURN(out_.memory, MemoryRegion::Take(used, "activations"));

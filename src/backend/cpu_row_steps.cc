@@ -2,6 +2,7 @@
 #include "backend/cpu_row_steps.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -125,6 +126,26 @@ class QuantiseStep final : public RowStep {
 
  private:
   void RunRow(int32_t) override {}
+};
+
+class FineQuantiseStep final : public RowStep {
+ public:
+  FineQuantiseStep(const RoundState& round, const ActivationMatrix& in) : RowStep(round, in) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    const float* in = out().Row(row);
+    ActivationBlock* first = out().fine_blocks + 2 * row * out().block_stride();
+    ActivationBlock* second = first + out().block_stride();
+    for (int64_t b = 0; b < out().block_stride(); ++b, in += kActivationBlock) {
+      kernels().quantise_row(in, kActivationBlock, first + b);
+      std::array<float, kActivationBlock> remainder;
+      for (int i = 0; i < kActivationBlock; ++i) {
+        remainder[static_cast<size_t>(i)] = in[i] - first[b].scale * first[b].q[i];
+      }
+      kernels().quantise_row(remainder.data(), kActivationBlock, second + b);
+    }
+  }
 };
 
 class RopeAnglesStep final : public Step {
@@ -275,6 +296,10 @@ std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const Act
 
 std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout) {
   return std::make_unique<QuantiseStep>(round, inout);
+}
+
+std::unique_ptr<Step> MakeFineQuantiseStep(const RoundState& round, const ActivationMatrix& in) {
+  return std::make_unique<FineQuantiseStep>(round, in);
 }
 
 std::unique_ptr<Step> MakeRopeAnglesStep(const RoundState& round, std::deque<RopeTable>& tables) {

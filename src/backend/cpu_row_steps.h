@@ -69,6 +69,8 @@ std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const Act
                                               const ActivationMatrix& out);
 // Only writes the 8-bit form of `inout`.
 std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout);
+// Writes `in.fine_blocks`.
+std::unique_ptr<Step> MakeFineQuantiseStep(const RoundState& round, const ActivationMatrix& in);
 std::unique_ptr<Step> MakeRopeAnglesStep(const RoundState& round, std::deque<RopeTable>& tables);
 std::unique_ptr<Step> MakeRopeIntoKvStep(const RoundState& round, const RopeIntoKvOp& op,
                                          const KvLayout& layout, const RopeTable& table,

@@ -54,7 +54,10 @@ struct MatMulOp {
   struct Product {
     WeightId weight = kNoWeight;  // [out width][in width]
     ActivationId out = kNoActivation;
-    WeightId bias = kNoWeight;    // [out width] or none
+    WeightId bias = kNoWeight;  // [out width] or none
+    // Activations as the sum of two 8-bit forms (the second one of what the first left over), for
+    // results whose error would live on in the KV pages. Means nothing to float weights.
+    bool fine_activations = false;
   };
   ActivationId in;
   std::array<Product, 3> products;
@@ -89,9 +92,9 @@ struct AttentionOp {
   int32_t layer = 0;
   int32_t heads = 0;
   float scale = 1;
-  float soft_cap = 0;               // 0 = off; else cap * tanh(x / cap)
-  int32_t window = 0;               // 0 = all earlier keys
-  WeightId sink_logits = kNoWeight; // [heads] learned logits that join the softmax's sum
+  float soft_cap = 0;                // 0 = off; else cap * tanh(x / cap)
+  int32_t window = 0;                // 0 = all earlier keys
+  WeightId sink_logits = kNoWeight;  // [heads] learned logits that join the softmax's sum
 };
 
 // out = activation(gate) * up
@@ -146,9 +149,9 @@ struct LogitsOp {
   float soft_cap = 0;
 };
 
-using Operation = std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp,
-                               GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp, ExpertCombineOp,
-                               GatherLogitRowsOp, LogitsOp>;
+using Operation =
+    std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp, GatedActivationOp, AddOp,
+                 RouteOp, GroupedMatMulOp, ExpertCombineOp, GatherLogitRowsOp, LogitsOp>;
 
 struct Program {
   std::vector<Activation> activations;
