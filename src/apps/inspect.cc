@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <string>
 
+#include "apps/vocabulary_size.h"
 #include "formats/model_file.h"
 #include "formats/printable.h"
 #include "model/model_info.h"
@@ -133,13 +134,7 @@ Status Inspect(const InspectOptions& options, std::FILE* out) {
 
   REM_ASSIGN_OR_RETURN(const Vocabulary vocabulary, Vocabulary::FromModelFile(file));
   PrintVocabulary(vocabulary, out);
-  if (vocabulary.size() != info.shape.vocabulary_size) {
-    return InvalidArgument(file.path() + ": tokenizer.ggml.tokens lists " +
-                           std::to_string(vocabulary.size()) +
-                           " tokens, but token_embd.weight has " +
-                           std::to_string(info.shape.vocabulary_size) + " rows");
-  }
-  return Status::Ok();
+  return CheckVocabularySize(info.shape, vocabulary);
 }
 
 }  // namespace remontoir

@@ -2,11 +2,17 @@
 #include <cstdio>
 #include <variant>
 
+#include "apps/bench_engine.h"
+#include "apps/bench_kernels.h"
 #include "apps/command_line.h"
 #include "apps/inspect.h"
+#include "apps/run.h"
+#include "apps/serve.h"
 
 namespace {
 
+using remontoir::BenchEngineOptions;
+using remontoir::BenchKernelsOptions;
 using remontoir::InspectOptions;
 using remontoir::Invocation;
 using remontoir::Result;
@@ -17,9 +23,21 @@ using remontoir::Status;
 constexpr int kExitFailed = 1;  // the file, the model or the server
 constexpr int kExitUsage = 2;   // what was typed
 
-Status Run(const Invocation& invocation) {
+Status Dispatch(const Invocation& invocation) {
   if (const auto* options = std::get_if<InspectOptions>(&invocation.command)) {
     return remontoir::Inspect(*options, stdout);
+  }
+  if (const auto* options = std::get_if<ServeOptions>(&invocation.command)) {
+    return remontoir::Serve(*options);
+  }
+  if (const auto* options = std::get_if<RunOptions>(&invocation.command)) {
+    return remontoir::Run(*options);
+  }
+  if (const auto* options = std::get_if<BenchEngineOptions>(&invocation.command)) {
+    return remontoir::BenchEngine(*options, stdout);
+  }
+  if (const auto* options = std::get_if<BenchKernelsOptions>(&invocation.command)) {
+    return remontoir::BenchKernels(*options, stdout);
   }
   return Status::Ok();
 }
@@ -33,7 +51,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   std::fputs(invocation->text.c_str(), stdout);
-  const Status status = Run(*invocation);
+  const Status status = Dispatch(*invocation);
   if (!status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "remontoir: %s\n", status.message().c_str());

@@ -1,6 +1,7 @@
 // Time as a value: code that decides gets a TimePoint; only the outermost loops read a Clock.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace remontoir {

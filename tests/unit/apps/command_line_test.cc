@@ -41,23 +41,6 @@ TEST(CommandLine, PutsFlagsOverTheFile) {
   EXPECT_TRUE(config.server.any_model_name);
 }
 
-TEST(CommandLine, LetsF32ComputeImplyF32Keys) {
-  const struct {
-    std::vector<const char*> arguments;
-    KvType type;
-  } kCases[] = {
-      {{"serve"}, KvType::kF16},
-      {{"serve", "--compute", "auto"}, KvType::kF16},
-      {{"serve", "--compute", "f32"}, KvType::kF32},
-      {{"serve", "--compute", "f32", "--kv-type", "bf16"}, KvType::kBF16},
-  };
-  for (const auto& test : kCases) {
-    const Result<Invocation> invocation = Parse(test.arguments);
-    ASSERT_TRUE(invocation.ok()) << invocation.status().message();
-    EXPECT_EQ(std::get<ServeOptions>(invocation->command).engine.config.kv_cache.type, test.type);
-  }
-}
-
 TEST(CommandLine, NotesFlagsThatHaveNoEffectYet) {
   const Result<Invocation> invocation =
       Parse({"serve", "--enable-kv-prefetch", "--use-custom-flash-attn"});

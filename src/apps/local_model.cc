@@ -1,0 +1,108 @@
+// From the configuration's words to the engine's options, and the parts of a model in one place.
+#include "apps/local_model.h"
+
+#include <string_view>
+#include <utility>
+
+#include "apps/progress_bar.h"
+#include "apps/vocabulary_size.h"
+
+namespace remontoir {
+namespace {
+
+DType KvDType(KvType type) {
+  switch (type) {
+    case KvType::kF32: return DType::kF32;
+    case KvType::kBF16: return DType::kBF16;
+    case KvType::kF16:
+    case KvType::kQ8_0: break;  // q8_0 has no effect yet: the default stands
+  }
+  return DType::kF16;
+}
+
+LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
+  const Config& config = choice.config;
+  LoadEngineOptions options;
+  options.backend.threads = static_cast<int32_t>(config.engine.threads.value_or(0));
+  options.backend.compute =
+      choice.compute == ComputeChoice::kF32 ? ComputeMode::kF32 : ComputeMode::kAuto;
+  options.engine.sequences_max = static_cast<int32_t>(config.engine.sequences_max);
+  options.engine.queue_max = static_cast<int32_t>(config.engine.queue_max);
+  options.engine.round_tokens_max = static_cast<int32_t>(config.engine.round_tokens_max);
+  options.engine.reserve_tokens_default =
+      static_cast<int32_t>(config.kv_cache.reserve_tokens_default);
+  options.context_max = static_cast<int32_t>(config.model.context.value_or(0));
+  options.rope = {config.model.rope_freq_scale, config.model.rope_freq_base_scale};
+  options.kv_type = KvDType(config.kv_cache.type);
+  options.kv_memory_bytes = config.kv_cache.memory.value_or(0);
+  return options;
+}
+
+bool IsNumber(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// "-00001-of-00003"
+bool IsPartNumber(std::string_view text) {
+  return text[0] == '-' && IsNumber(text.substr(1, 5)) && text.substr(6, 4) == "-of-" &&
+         IsNumber(text.substr(10));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock) {
+  const std::string& path = choice.config.model.file;
+  REM_ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(path));
+  REM_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromModelFile(file));
+  std::optional<ChatTemplate> chat_template;
+  if (HasChatTemplate(tokenizer.vocabulary())) {
+    REM_ASSIGN_OR_RETURN(chat_template, ChatTemplate::For(tokenizer.vocabulary()));
+  }
+  REM_ASSIGN_OR_RETURN(const ModelInfo info, ReadModelInfo(file));
+  REM_RETURN_IF_ERROR(CheckVocabularySize(info.shape, tokenizer.vocabulary()));
+  ProgressBar bar("loading", clock, TerminalWriter());
+  REM_ASSIGN_OR_RETURN(LoadedEngine loaded,
+                       OpenEngine(std::move(file), EngineOptionsOf(choice), clock,
+                                  [&](int64_t done, int64_t total) { bar.Update(done, total); }));
+  return std::make_unique<LocalModel>(LocalModel{ModelNameOf(path), std::move(tokenizer),
+                                                 std::move(chat_template), std::move(loaded)});
+}
+
+ServedModel Served(LocalModel& model, const Config& config) {
+  ServedModel served;
+  served.tokenizer = &model.tokenizer;
+  served.chat_template = model.chat_template ? &*model.chat_template : nullptr;
+  served.engine = &model.engine();
+  served.names.primary = model.name;
+  served.names.aliases = config.model.alias;
+  served.names.any = config.server.any_model_name;
+  served.engine_queue_max = static_cast<int32_t>(config.engine.queue_max);
+  served.trust_content_specials = config.server.trust_content_specials;
+  return served;
+}
+
+std::string Describe(const LocalModel& model) {
+  const ModelRunner& runner = *model.loaded.model.runner;
+  const MemoryPlan& plan = model.loaded.model.plan;
+  const int64_t tokens = int64_t{plan.kv_page_count} * kKvPageTokens;
+  return model.name + ": context " + std::to_string(runner.limits().context_max) + ", " +
+         std::to_string(runner.limits().sequences_max) + " sequences, KV room for " +
+         std::to_string(tokens) + " tokens (" + std::to_string(plan.kv_bytes >> 20) + " MiB), " +
+         model.loaded.model.runner->backend().Describe();
+}
+
+std::string ModelNameOf(const std::string& path) {
+  constexpr std::string_view kSuffix = ".gguf";
+  constexpr size_t kPartLength = std::string_view("-00001-of-00003").size();
+  std::string name = path.substr(path.rfind('/') + 1);
+  if (name.size() > kSuffix.size() && name.ends_with(kSuffix)) {
+    name.resize(name.size() - kSuffix.size());
+  }
+  if (name.size() > kPartLength &&
+      IsPartNumber(std::string_view(name).substr(name.size() - kPartLength))) {
+    name.resize(name.size() - kPartLength);
+  }
+  return name;
+}
+
+}  // namespace remontoir

@@ -1,0 +1,41 @@
+// A model ready to answer in this process: engine, tokenizer and chat template of one file.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/command_line.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/loaded_engine.h"
+#include "server/served_model.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace remontoir {
+
+struct LocalModel {
+  std::string name;  // of its file
+  Tokenizer tokenizer;
+  std::optional<ChatTemplate> chat_template;
+  LoadedEngine loaded;  // last: the engine stops first
+
+  Engine& engine() { return *loaded.engine; }
+};
+
+// Reads, checks and loads choice.config.model.file, takes all memory and starts the engine, with a
+// progress bar when stderr is a terminal. Errors name the file, the field or the key. The clock
+// must outlive the model.
+Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock);
+
+// As the server shows it; points into `model`.
+ServedModel Served(LocalModel& model, const Config& config);
+
+// One line for the log: "NAME: context 8192, 8 sequences, KV room for 65536 tokens (1440 MiB), …".
+std::string Describe(const LocalModel& model);
+
+// The name a model file gives its model: no folder, no ".gguf", no part number.
+std::string ModelNameOf(const std::string& path);
+
+}  // namespace remontoir
