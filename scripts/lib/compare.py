@@ -1,0 +1,375 @@
+"""Runs the rows of scripts/compare: Remontoir and llama.cpp in turns, medians, ratios and spreads."""
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+LONG_SECONDS = 20.0  # a measurement that takes longer is repeated LONG_ROUNDS times only
+LONG_ROUNDS = 5
+QUICK_SECONDS = 13.5 * 60  # after that --quick starts no further round
+STEPS = 32
+BATCH_DEPTH = 512
+BUSY_STEPS = 300
+BUSY_SECONDS_MAX = 60  # a side that collapses beside busy processes gets this long
+CLOCK_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """What is measured; tokens are a prompt's length or the keys already there."""
+
+    row: str
+    tokens: int
+    sequences: int = 1
+
+    @property
+    def name(self):
+        return f"{self.row}_{self.sequences if self.row == 'batch' else self.tokens}"
+
+    def request(self):
+        steps = 0 if self.row == "prompt" else STEPS
+        return {"row": self.row, "tokens": self.tokens, "sequences": self.sequences, "steps": steps}
+
+
+# Deep decodes come after the prompts whose keys they use; the longest prompt comes last but for its decode.
+QUICK_ROWS = [
+    Row("prompt", 512),
+    Row("decode", 16),
+    Row("batch", BATCH_DEPTH, 8),
+    Row("prompt", 2048),
+    Row("decode", 2048),
+    Row("prompt", 8192),
+    Row("decode", 8192),
+]
+FULL_ROWS = [
+    Row("prompt", 32),
+    Row("prompt", 128),
+    *QUICK_ROWS[:3],
+    Row("batch", BATCH_DEPTH, 32),
+    *QUICK_ROWS[3:],
+]
+
+
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+class Worker:
+    """A process that answers one JSON line with one JSON line."""
+
+    def __init__(self, command, log):
+        self.name = pathlib.Path(command[0]).name
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8"
+        )
+        self.hello = self.read()
+
+    def read(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"compare: {self.name} ended with code {self.process.wait()}; see build/peer/*.log")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise SystemExit(f"compare: {self.name}: {answer['error']}")
+        return answer
+
+    def ask(self, request):
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def ticks(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class LoadMeter:
+    """The share of the machine that processes other than the workers used."""
+
+    def __init__(self, workers):
+        self.workers = workers
+        self.start = self.now()
+
+    def now(self):
+        fields = [int(x) for x in pathlib.Path("/proc/stat").read_text("utf-8").split("\n", 1)[0].split()[1:9]]
+        idle = fields[3] + fields[4]
+        return sum(fields), sum(fields) - idle, sum(worker.ticks() for worker in self.workers)
+
+    def others(self):
+        total, busy, own = (b - a for a, b in zip(self.start, self.now()))
+        return round(max(0.0, (busy - own) / max(1, total)), 3)
+
+
+def spread(values):
+    return {"median": round(statistics.median(values), 2), "low": round(min(values), 2), "high": round(max(values), 2)}
+
+
+class Comparison:
+    """Both sides, the peer's files, and what was measured so far."""
+
+    def __init__(self, ours, peer, files, same_file, deadline):
+        self.ours = ours
+        self.peer = peer
+        self.files = files  # type -> path
+        self.same_type = same_file
+        self.deadline = deadline
+        self.likely = None  # the peer's best type so far, for rows too long to try everything
+
+    def settings(self, row):
+        """All that the peer is tried with for a row."""
+        types = self.files if row.tokens < 8192 or not self.likely else {self.same_type, self.likely}
+        unified = (False, True) if row.row == "batch" else (False,)
+        return [
+            {"type": t, "file": self.files[t], "flash_attention": fa, "unified": u}
+            for t in types
+            for fa in (True, False)
+            for u in unified
+        ]
+
+    def peer_speed(self, row, setting):
+        answer = self.peer.ask({**row.request(), "setting": setting})
+        return answer["tokens"] / answer["seconds"], answer["seconds"]
+
+    def choose(self, row):
+        """The peer's fastest setting on the same file, and on any."""
+        tried = []
+        for setting in self.settings(row):
+            speed, _ = self.peer_speed(row, setting)
+            tried.append((speed, setting))
+            name = f"{setting['type']}{' fa' if setting['flash_attention'] else ''}{' unified' if setting['unified'] else ''}"
+            say(f"{row.name}: trying llama.cpp {name}: {speed:.1f} tok/s")
+        best = max(tried, key=lambda t: t[0])[1]
+        same = max((t for t in tried if t[1]["type"] == self.same_type), key=lambda t: t[0])[1]
+        self.likely = best["type"]
+        return same, best
+
+    def measure(self, row, rounds):
+        same, best = self.choose(row)
+        sides = {"remontoir": None, "peer_same_file": same}
+        if best is not same:
+            sides["peer_best"] = best
+        speeds = {side: [] for side in sides}
+        ceiling_ratios, longest, done = [], 0.0, 0
+        meter = LoadMeter([self.ours, self.peer])
+        while done < rounds and not (done > 0 and time.monotonic() > self.deadline):
+            order = list(sides)
+            for side in order[done % len(order) :] + order[: done % len(order)]:
+                time.sleep(0.05)  # the other side's threads have stopped spinning
+                if side == "remontoir":
+                    answer = self.ours.ask(row.request())
+                    ceiling_ratios.append(answer["ceiling_seconds"] / answer["seconds"])
+                    speed, seconds = answer["tokens"] / answer["seconds"], answer["seconds"]
+                else:
+                    speed, seconds = self.peer_speed(row, sides[side])
+                speeds[side].append(speed)
+                longest = max(longest, seconds)
+            done += 1
+            if longest > LONG_SECONDS:
+                rounds = min(rounds, LONG_ROUNDS)
+        speeds.setdefault("peer_best", speeds["peer_same_file"])
+        result = {
+            "row": row.name,
+            "rounds": done,
+            "others_share": meter.others(),
+            **{side: spread(speeds[side]) for side in ("remontoir", "peer_same_file", "peer_best")},
+            "of_ceiling": round(statistics.median(ceiling_ratios), 3),
+        }
+        result["peer_same_file"]["setting"] = describe(same)
+        result["peer_best"]["setting"] = describe(best)
+        ratios = {}
+        for side, suffix in (("peer_same_file", "same_file"), ("peer_best", "best")):
+            paired = [a / b for a, b in zip(speeds["remontoir"], speeds[side])]
+            ratios[f"{row.name}_{suffix}"] = spread(paired) | {
+                "median": round(result["remontoir"]["median"] / result[side]["median"], 3)
+            }
+        say(
+            f"{row.name}: {result['remontoir']['median']:.1f} tok/s, llama.cpp "
+            f"{result['peer_same_file']['median']:.1f} same file, {result['peer_best']['median']:.1f} best; "
+            f"others used {100 * result['others_share']:.0f} % of the machine"
+        )
+        return result, ratios
+
+
+class BusyProcesses:
+    """Processes that keep every core busy while the block runs."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __enter__(self):
+        spin = [sys.executable, "-c", "while True: pass"]
+        self.processes = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(self.count)]
+        time.sleep(0.5)
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def measure_busy(comparison, cores):
+    """Single steps of both sides, quiet and beside a busy process for each core."""
+    request = {"row": "decode", "tokens": 16, "sequences": 1, "steps": BUSY_STEPS, "seconds_max": BUSY_SECONDS_MAX}
+    setting = comparison.choose(Row("decode", 16))[1]
+    sides = {"remontoir": comparison.ours, "llama_cpp": comparison.peer}
+
+    def run(side):
+        return sides[side].ask({**request, "setting": setting})
+
+    result = {"busy_processes": cores, "setting": describe(setting)}
+    quiet = {side: run(side) for side in sides}
+    with BusyProcesses(cores):
+        busy = {side: run(side) for side in sides}
+    for side in sides:
+        steps = sorted(busy[side]["step_seconds"])
+        speeds = [answer["tokens"] / answer["seconds"] for answer in (quiet[side], busy[side])]
+        result[side] = {
+            "quiet": round(speeds[0], 2),
+            "busy": round(speeds[1], 2),
+            "busy_share": round(speeds[1] / speeds[0], 3),
+            "steps": len(steps),
+            "p99_over_median": round(steps[len(steps) * 99 // 100] / statistics.median(steps), 2),
+        }
+        say(f"beside busy processes, {side}: {result[side]}")
+    return result
+
+
+def describe(setting):
+    return {k: setting[k] for k in ("type", "flash_attention", "unified")}
+
+
+def requantised(peer, source, folder, types):
+    """The file in the peer's other types, made once."""
+    files = {}
+    for name in types:
+        file = folder / f"{pathlib.Path(source).stem}.{name}.gguf"
+        if not file.exists():
+            say(f"requantising to {name}")
+            part = file.with_suffix(".part")
+            peer.ask({"requantise": name, "from": source, "to": str(part)})
+            part.rename(file)
+        files[name] = str(file)
+    return files
+
+
+def print_table(result):
+    absolute = result["absolute"]
+    print(f"{absolute['file']}, {absolute['threads']} threads")
+    print(f"remontoir: {absolute['remontoir']['describe']}")
+    print(f"llama.cpp: {absolute['llama_cpp']['describe']}\n")
+    print(
+        f"{'row':12} {'remontoir':>20} {'llama.cpp same file':>20} {'best':>20} {'/same':>6} {'/best':>6} "
+        f"{'ceiling':>7} {'rounds':>6}  best setting"
+    )
+    for row in absolute["rows"]:
+        columns = [
+            f"{row[side]['median']:.1f} ({row[side]['low']:.0f}-{row[side]['high']:.0f})"
+            for side in ("remontoir", "peer_same_file", "peer_best")
+        ]
+        setting = row["peer_best"]["setting"]
+        print(
+            f"{row['row']:12} {columns[0]:>20} {columns[1]:>20} {columns[2]:>20} "
+            f"{result['ratios'][row['row'] + '_same_file']:6.2f} {result['ratios'][row['row'] + '_best']:6.2f} "
+            f"{row['of_ceiling']:7.2f} {row['rounds']:6d}  {setting['type']}"
+            f"{' fa' if setting['flash_attention'] else ''}{' unified' if setting['unified'] else ''}"
+        )
+    for side in ("remontoir", "llama_cpp") if "busy" in absolute else ():
+        busy = absolute["busy"][side]
+        print(
+            f"beside {absolute['busy']['busy_processes']} busy processes {side}: {busy['busy']:.1f} tok/s at depth 16 "
+            f"({100 * busy['busy_share']:.0f} % of quiet), P99 step {busy['p99_over_median']:.1f} x median"
+        )
+    most = max(row["others_share"] for row in absolute["rows"])
+    print(f"\ntokens a second: median (lowest-highest); other processes used at most {100 * most:.0f} % of the machine")
+
+
+def start_workers(arguments, rows, log):
+    prompts = sorted({r.tokens for r in rows if r.row == "prompt"})
+    depths = sorted({r.tokens for r in rows if r.row == "decode"})
+    if arguments.busy:
+        depths.append(16 + BUSY_STEPS)
+    batches = sorted({r.sequences for r in rows if r.row == "batch"})
+    command = [arguments.remontoir, "bench", "engine", "--worker", "--model", arguments.model]
+    command += ["--threads", str(arguments.threads), "--steps", str(STEPS), "--batch-depth", str(BATCH_DEPTH)]
+    for flag, numbers in (("--prompt", prompts), ("--depth", depths), ("--batch", batches)):
+        if numbers:
+            command += [flag, ",".join(map(str, numbers))]
+    say("loading the model on both sides")
+    ours = Worker(command, log)
+    script = pathlib.Path(__file__).with_name("llama_worker.py")
+    peer = Worker([sys.executable, str(script), str(arguments.threads)], log)
+    return ours, peer
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--remontoir", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--peer-folder", required=True, type=pathlib.Path)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rows", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    rows = QUICK_ROWS if arguments.quick else FULL_ROWS
+    if arguments.rows:
+        wanted = arguments.rows.split(",")
+        unknown = set(wanted) - {row.name for row in FULL_ROWS}
+        if unknown:
+            parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(r.name for r in FULL_ROWS)}")
+        rows = [row for row in FULL_ROWS if row.name in wanted]
+    rounds = min(arguments.rounds, 3) if arguments.quick else arguments.rounds
+
+    with open(arguments.peer_folder / "compare.log", "w", encoding="utf-8") as log:
+        ours, peer = start_workers(arguments, rows, log)
+        same_file = "as shipped"
+        types = ["Q4_0"] if arguments.quick else ["Q4_0", "Q8_0"]
+        files = {same_file: arguments.model} | requantised(peer, arguments.model, arguments.peer_folder, types)
+        deadline = started + QUICK_SECONDS if arguments.quick else float("inf")
+        comparison = Comparison(ours, peer, files, same_file, deadline)
+        measured, ratios = [], {}
+        for row in rows:
+            result, row_ratios = comparison.measure(row, rounds)
+            measured.append(result)
+            ratios |= row_ratios
+        busy = measure_busy(comparison, os.cpu_count()) if arguments.busy else None
+        ours.close()
+        peer.close()
+
+    result = {
+        "absolute": {
+            "file": arguments.model,
+            "threads": arguments.threads,
+            "steps": STEPS,
+            "batch_depth": BATCH_DEPTH,
+            "remontoir": ours.hello,
+            "llama_cpp": peer.hello | {"n_batch": 2048, "n_ubatch": 512, "kv": "F16", "files": files},
+            "seconds": round(time.monotonic() - started),
+            "rows": measured,
+        },
+        "ratios": {name: ratio["median"] for name, ratio in ratios.items()},
+        "ratio_spreads": {name: [ratio["low"], ratio["high"]] for name, ratio in ratios.items()},
+    }
+    if busy:
+        result["absolute"]["busy"] = busy
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        print_table(result)
+
+
+if __name__ == "__main__":
+    main()
