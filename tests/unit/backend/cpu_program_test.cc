@@ -80,7 +80,7 @@ std::vector<Case> Cases() {
        "tensor m"},
       {"expert bias", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].bias = First<NormOp>(p).weight; },
-       "biases of expert matrices"},
+       "biases or fine activations of expert matrices"},
       {"grouped product onto token rows", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].out = First<AddOp>(p).in; },
        "wanted expert rows"},

@@ -40,6 +40,7 @@ struct TinyShape {
   bool sinks = false;
   bool biases = false;
   bool head_norms = false;  // of queries and keys
+  bool fine = false;        // keys and values from fine activations
   GateKind gate = GateKind::kSilu;
   RopePairing pairing = RopePairing::kInterleaved;
 };
@@ -220,8 +221,8 @@ inline void TinyModel::AddAttention(Backend& backend, int32_t index, const Activ
   MatMulOp qkv{a.normed, {}, 3};
   qkv.products[0] = {matrix(layer.query), a.queries,
                      s.biases ? vector(layer.query_bias) : kNoWeight};
-  qkv.products[1] = {matrix(layer.key), a.keys, kNoWeight};
-  qkv.products[2] = {matrix(layer.value), a.values, kNoWeight};
+  qkv.products[1] = {matrix(layer.key), a.keys, kNoWeight, s.fine};
+  qkv.products[2] = {matrix(layer.value), a.values, kNoWeight, s.fine};
   ops.push_back(qkv);
   if (s.head_norms) {
     ops.push_back(
