@@ -1,7 +1,9 @@
 // Wires configuration, signals, the loading model and the service together.
 #include "apps/serve.h"
 
+#include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
@@ -63,8 +65,10 @@ Status Serve(const ServeOptions& options) {
 
   std::unique_ptr<LocalModel> model;  // goes before the service: the engine's events wake it
   Status load_status;
+  std::atomic<bool> loading = true;
   std::thread loader([&] {
     Result<std::unique_ptr<LocalModel>> loaded = OpenLocalModel(options.engine, clock);
+    loading.store(false);
     if (!loaded.ok()) {
       load_status = loaded.status();
       service->Stop();
@@ -75,6 +79,8 @@ Status Serve(const ServeOptions& options) {
     service->Serve(Served(*model, config));
   });
   service->Run();
+  // Nobody has been answered yet, so there is nothing to end in order.
+  if (loading.load()) std::_Exit(0);
   loader.join();
   return load_status;
 }
