@@ -2,6 +2,7 @@
 #include "apps/bench_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -49,10 +50,8 @@ Spread Time(const std::function<void()>& call) {
     calls = std::max(calls * 2, std::min(calls * 100, static_cast<int64_t>(wanted * 1.1)));
     seconds = SecondsOf(call, calls);
   }
-  std::vector<double> tries;
-  for (int i = 0; i < kTries; ++i) {
-    tries.push_back(SecondsOf(call, calls) / static_cast<double>(calls));
-  }
+  std::array<double, kTries> tries;
+  for (double& once : tries) once = SecondsOf(call, calls) / static_cast<double>(calls);
   return SpreadOf(tries);
 }
 

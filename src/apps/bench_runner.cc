@@ -128,9 +128,10 @@ BenchSample BenchRunner::MeasureSteps(const BenchRow& row) {
   }
   BenchSample sample;
   for (int32_t step = 0; step < row.steps; ++step) {
+    const int32_t position = row.tokens + step;
     for (BatchSequence& sequence : batch) {
-      sequence.first_position = row.tokens + step;
-      sequence.tokens = std::span(tokens_).subspan(static_cast<size_t>(row.tokens + step), 1);
+      sequence.first_position = position;
+      sequence.tokens = std::span(tokens_).subspan(static_cast<size_t>(position), 1);
     }
     RunRound(batch, &sample);
   }
