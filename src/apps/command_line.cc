@@ -57,7 +57,7 @@ Examples:
   remontoir bench kernels --isa avx2
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
-the same rows against llama.cpp.)";
+the same rows beside a peer engine.)";
 
 // A flag that sets a configuration key.
 struct KeyFlag {
