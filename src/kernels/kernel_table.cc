@@ -1,6 +1,8 @@
 // Puts the tables together and picks by what the processor has.
 #include "kernels/kernel_table.h"
 
+#include <cpuid.h>
+
 #include "kernels/install.h"
 
 namespace remontoir {
@@ -26,8 +28,12 @@ KernelTable MakeAvx2() {
 
 // Whether the processor, and the system that saves its registers, know AVX2, FMA and F16C.
 bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-         __builtin_cpu_supports("f16c") != 0;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_F16C) == 0) return false;
+  return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
 }
 
 }  // namespace
