@@ -22,7 +22,10 @@ def main():
         if left <= 0:
             return file, "left", ""
         # The database was written for GCC, some of whose warnings clang doesn't know.
-        options = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "-p", arguments.database]
+        # The database may hold options of GCC's that Clang doesn't know.
+        unknown = ["unknown-warning-option", "ignored-optimization-argument"]
+        allowed = [f"--extra-arg=-Wno-{warning}" for warning in unknown]
+        options = ["--quiet", *allowed, "-p", arguments.database]
         command = [arguments.tool, *options, file]
         try:
             done = subprocess.run(
