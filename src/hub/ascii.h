@@ -28,6 +28,15 @@ inline bool EndsWithIgnoreCase(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && EqualIgnoreCase(text.substr(text.size() - end.size()), end);
 }
 
+// With '?' for control characters: what a server sent, for a terminal.
+inline std::string PrintableAscii(std::string_view text) {
+  std::string printable(text);
+  std::replace_if(
+      printable.begin(), printable.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  return printable;
+}
+
 // Without spaces, tabs and line ends at both ends.
 inline std::string_view TrimAscii(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kPollMs = 100;
 constexpr long kBufferBytes = 256 << 10;
+constexpr int64_t kRedirectBodyMax = 64 << 10;  // nobody reads it; a short one keeps the connection
 
 bool IsRedirect(const ResponseFacts& facts) {
   const int status = facts.status;
@@ -65,7 +66,7 @@ struct Fetcher::Hop {
   ResponseFacts facts = {};
   int64_t received_bytes = 0;
   bool told = false;     // OnResponse was called
-  bool refused = false;  // the sink said no
+  bool refused = false;  // the rest of the body isn't wanted
 
   bool Tell() {
     if (!told && !IsRedirect(facts)) refused = !sink.OnResponse(facts);
@@ -90,7 +91,10 @@ struct Fetcher::Hop {
     Hop& hop = *static_cast<Hop*>(self);
     hop.received_bytes += static_cast<int64_t>(size);
     if (!hop.Tell()) return 0;
-    if (IsRedirect(hop.facts)) return size;
+    if (IsRedirect(hop.facts)) {
+      hop.refused = hop.received_bytes > kRedirectBodyMax;
+      return hop.refused ? 0 : size;
+    }
     hop.refused = !hop.sink.OnData({data, size});
     return hop.refused ? 0 : size;
   }
@@ -125,7 +129,9 @@ Status Fetcher::Get(const FetchQuestion& question, FetchSink& sink) {
     hop.with_token = hop.with_token && SameOrigin(*next, token_origin_);
     hop.url = std::move(next).value();
     hop.facts = NextHop(hop.facts);
+    hop.received_bytes = 0;
     hop.told = false;
+    hop.refused = false;
   }
 }
 

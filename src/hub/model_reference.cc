@@ -69,7 +69,7 @@ Result<ModelReference> ParseModelReference(std::string_view text) {
                            " bytes, this one has " + std::to_string(text.size()));
   }
   const auto error = [&](std::string_view what) {
-    return InvalidArgument("model reference '" + ReplaceInvalidUtf8(text) +
+    return InvalidArgument("model reference '" + PrintableAscii(ReplaceInvalidUtf8(text)) +
                            "': " + std::string(what) + "; " + std::string(kForms));
   };
   std::string_view rest = text;

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace remontoir {
 namespace {
 
 constexpr int64_t kListingBytesMax = 32 << 20;
+
+std::optional<int64_t> SizeOnDisk(const std::string& path) {
+  struct stat file;
+  if (stat(path.c_str(), &file) != 0) return std::nullopt;
+  return file.st_size;
+}
 
 class Puller {
  public:
@@ -28,13 +35,17 @@ class Puller {
   Result<PulledModel> Run();
 
  private:
-  Result<std::vector<RepositoryFile>> Listing();
+  Status FetchListing(const RetryPolicy& retry);
   Result<std::vector<RepositoryFile>> Choose();
+  Result<std::vector<RepositoryFile>> NamedFiles();
   Result<PulledModel> FetchAll(const std::vector<RepositoryFile>& files);
   Result<DownloadedFile> FetchOne(const RepositoryFile& file);
-  Status ExplainMissing(const Status& error);
+  Status ExplainMissing(const Status& error) const;
   Result<PulledModel> FromStore(const Status& unreachable);
 
+  std::string PathOf(const std::string& file) const {
+    return StorePath(settings_.home, reference_.Repository(), file);
+  }
   Question QuestionOf(std::string what) const {
     return {std::move(what), settings_.endpoint.text, !settings_.token.empty()};
   }
@@ -44,6 +55,7 @@ class Puller {
   const PullOptions& options_;
   Fetcher fetcher_;
   DownloadContext context_;
+  std::vector<RepositoryFile> listed_;  // what the repository holds, once it is known
 };
 
 Result<PulledModel> Puller::Run() {
@@ -54,30 +66,51 @@ Result<PulledModel> Puller::Run() {
 }
 
 Result<std::vector<RepositoryFile>> Puller::Choose() {
-  if (reference_.file.empty()) {
-    REM_ASSIGN_OR_RETURN(const std::vector<RepositoryFile> listed, Listing());
-    return ChooseFiles(reference_, listed);
-  }
+  if (!reference_.file.empty()) return NamedFiles();
+  REM_RETURN_IF_ERROR(FetchListing(options_.retry));
+  return ChooseFiles(reference_, listed_);
+}
+
+Result<std::vector<RepositoryFile>> Puller::NamedFiles() {
   std::vector<RepositoryFile> files;
-  for (const std::string& part : AllParts(reference_.file)) files.push_back({part, {}, ""});
+  bool all_there = true;
+  for (const std::string& part : AllParts(reference_.file)) {
+    files.push_back({part, {}, ""});
+    all_there = all_there && SizeOnDisk(PathOf(part)).has_value();
+  }
+  if (all_there) return files;
+  // The list tells sizes and digests, but a server without one will do.
+  RetryPolicy once = options_.retry;
+  once.attempts_max = 1;
+  const Status listing = FetchListing(once);
+  if (listing.code() == StatusCode::kCancelled) return listing;
+  for (RepositoryFile& file : files) {
+    const auto at = std::find_if(listed_.begin(), listed_.end(), [&](const RepositoryFile& known) {
+      return known.name == file.name;
+    });
+    if (at != listed_.end()) file = *at;
+  }
   return files;
 }
 
-Result<std::vector<RepositoryFile>> Puller::Listing() {
+Status Puller::FetchListing(const RetryPolicy& retry) {
   REM_ASSIGN_OR_RETURN(const Url url,
                        ParseUrl(settings_.endpoint.text + "/api/models/" +
                                 EscapePath(reference_.Repository()) + "?blobs=true"));
+  DownloadContext context = context_;
+  context.retry = retry;
   REM_ASSIGN_OR_RETURN(const std::string text,
                        FetchText(url, kListingBytesMax,
-                                 QuestionOf("repository " + reference_.Repository()), context_));
+                                 QuestionOf("repository " + reference_.Repository()), context));
   Result<std::vector<RepositoryFile>> files = ParseRepositoryListing(text);
   if (!files.ok()) return files.status().WithContext(url.text);
-  return files;
+  listed_ = std::move(files).value();
+  return Status::Ok();
 }
 
 Result<PulledModel> Puller::FetchAll(const std::vector<RepositoryFile>& files) {
   PulledModel pulled;
-  pulled.path = StorePath(settings_.home, reference_.Repository(), files.front().name);
+  pulled.path = PathOf(files.front().name);
   pulled.already_there = true;
   pulled.all_checked = true;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -97,13 +130,12 @@ Result<PulledModel> Puller::FetchAll(const std::vector<RepositoryFile>& files) {
 
 Result<DownloadedFile> Puller::FetchOne(const RepositoryFile& file) {
   DownloadTask task;
-  task.final_path = StorePath(settings_.home, reference_.Repository(), file.name);
-  struct stat there;
-  const bool exists = stat(task.final_path.c_str(), &there) == 0;
-  if (exists && (!file.size_bytes || *file.size_bytes == there.st_size)) {
-    return DownloadedFile{there.st_size, true, false};
+  task.final_path = PathOf(file.name);
+  const std::optional<int64_t> there_bytes = SizeOnDisk(task.final_path);
+  if (there_bytes && (!file.size_bytes || file.size_bytes == there_bytes)) {
+    return DownloadedFile{*there_bytes, true, false};
   }
-  task.replace = exists;
+  task.replace = there_bytes.has_value();
   task.listed = {file.sha256, file.size_bytes};
   task.question = QuestionOf(reference_.Repository() + "/" + file.name);
   REM_ASSIGN_OR_RETURN(
@@ -113,12 +145,10 @@ Result<DownloadedFile> Puller::FetchOne(const RepositoryFile& file) {
 }
 
 // Says what the repository holds when a file that was typed is not there.
-Status Puller::ExplainMissing(const Status& error) {
-  if (error.code() != StatusCode::kNotFound || reference_.file.empty()) return error;
-  const Result<std::vector<RepositoryFile>> listed = Listing();
-  if (!listed.ok()) return error;
+Status Puller::ExplainMissing(const Status& error) const {
+  if (error.code() != StatusCode::kNotFound || listed_.empty()) return error;
   return NotFound(error.message() + "; " + reference_.Repository() + " holds " +
-                  DescribeFiles(*listed));
+                  DescribeFiles(listed_));
 }
 
 Result<PulledModel> Puller::FromStore(const Status& unreachable) {

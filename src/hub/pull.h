@@ -38,11 +38,11 @@ struct PulledModel {
   bool all_checked = false;    // every file that was downloaded had a SHA-256 to meet
 };
 
-// Downloads what isn't in the store. A reference with a file asks for that file (and the other
-// parts of a split model) and takes one that is there as it is; one without asks for the
-// repository's list, and downloads again when the size of a file has changed; when the hub can't be
-// reached it takes what is in the store. `cancel` ends it within a tenth of a second and keeps what
-// came.
+// Downloads what isn't in the store. A reference with a file means that file (and the other parts
+// of a split model): what is there is taken as it is, and the repository's list is asked only for
+// sizes and digests. One without needs the list, and downloads again when the size of a file has
+// changed; when the hub can't be reached it takes what is in the store. `cancel` ends it within a
+// tenth of a second and keeps what came.
 Result<PulledModel> PullModel(const ModelReference& reference, const HubSettings& settings,
                               const PullOptions& options, const Clock& clock,
                               const std::atomic<bool>& cancel);

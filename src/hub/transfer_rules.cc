@@ -68,8 +68,9 @@ ResponseDecision DecideOn200(const ResponseFacts& facts, const Expectation& list
       ResponseAction::kWriteFromStart, ExpectedOf(facts, listed, facts.content_length), {}};
   if (!facts.content_encoding.empty() && facts.content_encoding != "identity") {
     decision.action = ResponseAction::kFail;
-    decision.error = FailedPrecondition(question.endpoint + " sends " + question.what +
-                                        " with Content-Encoding: " + facts.content_encoding);
+    decision.error =
+        FailedPrecondition(question.endpoint + " sends " + question.what +
+                           " with Content-Encoding: " + PrintableAscii(facts.content_encoding));
   } else if (facts.content_type.starts_with("text/html") && decision.expected.sha256.empty()) {
     decision.action = ResponseAction::kFail;
     decision.error = FailedPrecondition(question.endpoint + " sends a web page for " +

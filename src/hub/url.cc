@@ -24,7 +24,8 @@ std::string Part(CURLU* handle, CURLUPart part, unsigned flags = 0) {
 }
 
 Status Bad(std::string_view text, std::string_view what) {
-  return InvalidArgument("address '" + ReplaceInvalidUtf8(text) + "': " + std::string(what));
+  return InvalidArgument("address '" + PrintableAscii(ReplaceInvalidUtf8(text)) +
+                         "': " + std::string(what));
 }
 
 Result<Url> Read(CURLU* handle, std::string_view text) {

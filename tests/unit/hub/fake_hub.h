@@ -33,9 +33,25 @@ inline std::string Content(size_t bytes, uint32_t seed = 1) {
 struct HostedFile {
   std::string content;
   std::string etag;    // with quotes; empty: none is sent
-  std::string sha256;  // as X-Linked-Etag and in the list; empty: not told
+  std::string sha256;  // in the list; empty: not told
   bool ranges = true;
+  bool linked = true;  // digest and size are sent as X-Linked headers too
 };
+
+using ::testing::IsEmpty;
+
+inline constexpr size_t kSize = 300'000;
+inline constexpr const char* kReference = "hf:o/r/m.gguf";
+inline constexpr const char* kName = "o/r/m.gguf";
+
+// sha256sum of Content(kSize).
+inline constexpr const char* kDigest =
+    "cbbf1aa1724d6a078f109e131e053eaae7eb669f6ef00b1ad46004a6118d965d";
+// sha256sum of Content(kSize, 2).
+inline constexpr const char* kOtherDigest =
+    "eeb7c7743e3a743bd39891c08a60cd4462faf4684a3828ec7dbcb312dcaeb47a";
+
+inline HostedFile Model() { return {Content(kSize), "\"v1\"", kDigest}; }
 
 class FakeHub {
  public:
@@ -53,10 +69,23 @@ class FakeHub {
   void PlayAlways(Script script) { always_ = std::move(script); }
 
   std::string address() const { return server_.address(); }
-  std::vector<SeenRequest> seen() const { return server_.seen(); }
+  // Requests about files.
+  std::vector<SeenRequest> seen() const {
+    std::vector<SeenRequest> seen = server_.seen();
+    std::erase_if(seen,
+                  [](const SeenRequest& request) { return request.path.starts_with("/api/"); });
+    return seen;
+  }
+  // Who tells digest and size of m.gguf: nobody is a plain file server.
+  enum class Teller { kNobody, kList, kHeadersAndList };
+  void HostModel(Teller teller) {
+    files_["m.gguf"] = Model();
+    files_["m.gguf"].linked = teller == Teller::kHeadersAndList;
+    lists_ = teller != Teller::kNobody;
+  }
 
   RawAnswer Honest(const SeenRequest& request) {
-    if (request.path == "/api/models/o/r?blobs=true") return Answer(200, {}, Listing());
+    if (lists_ && request.path == "/api/models/o/r?blobs=true") return Answer(200, {}, Listing());
     const std::string prefix = "/o/r/resolve/main/";
     const auto at = request.path.starts_with(prefix)
                         ? files_.find(request.path.substr(prefix.size()))
@@ -82,7 +111,7 @@ class FakeHub {
   static std::vector<std::string> HeadersOf(const HostedFile& file) {
     std::vector<std::string> headers;
     if (!file.etag.empty()) headers.push_back("ETag: " + file.etag);
-    if (!file.sha256.empty()) {
+    if (file.linked && !file.sha256.empty()) {
       headers.push_back("X-Linked-Etag: \"" + file.sha256 + "\"");
       headers.push_back("X-Linked-Size: " + std::to_string(file.content.size()));
     }
@@ -118,11 +147,25 @@ class FakeHub {
   }
 
   std::map<std::string, HostedFile> files_;
+  bool lists_ = true;
   std::mutex mutex_;
   std::deque<Script> scripts_;
   Script always_;
   LoopbackServer server_;  // last: its thread uses all of the above
 };
+
+// The first `bytes` of an honest answer's body, then the end of the connection.
+inline FakeHub::Script BreakOff(FakeHub& hub, size_t bytes) {
+  return [&hub, bytes](const SeenRequest& request) {
+    RawAnswer answer = hub.Honest(request);
+    answer.bytes.resize(answer.bytes.find("\r\n\r\n") + 4 + bytes);
+    return answer;
+  };
+}
+
+inline FakeHub::Script Status503() {
+  return [](const SeenRequest&) { return Answer(503, {}, "later"); };
+}
 
 // One person's machine.
 class PullFixture {
