@@ -4,34 +4,42 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "sampling/exp.h"
 
 namespace remontoir {
 
-float DefinedLogit(float logit) {
-  // The comparison is false for NaN.
-  const float defined =
-      logit >= -std::numeric_limits<float>::max() ? logit : -std::numeric_limits<float>::infinity();
-  return std::min(defined, std::numeric_limits<float>::max());
-}
-
-double LogSumExp(std::span<const float> logits) {
-  float greatest = -std::numeric_limits<float>::infinity();
-  for (const float logit : logits) greatest = std::max(greatest, DefinedLogit(logit));
-  if (greatest == -std::numeric_limits<float>::infinity()) return 0;
-
-  constexpr size_t kLanes = 8;
-  std::array<double, kLanes> lanes = {};
+float GreatestLogit(std::span<const float> logits) {
+  constexpr size_t kLanes = 16;
+  std::array<float, kLanes> lanes;
+  lanes.fill(kImpossibleLogit);
   const size_t whole = logits.size() / kLanes * kLanes;
   for (size_t i = 0; i < whole; i += kLanes) {
     for (size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] += ExpOfNonPositive(DefinedLogit(logits[i + lane]) - greatest);
+      lanes[lane] = std::max(lanes[lane], DefinedLogit(logits[i + lane]));
     }
   }
   for (size_t i = whole; i < logits.size(); ++i) {
-    lanes[i - whole] += ExpOfNonPositive(DefinedLogit(logits[i]) - greatest);
+    lanes[i - whole] = std::max(lanes[i - whole], DefinedLogit(logits[i]));
+  }
+  return *std::max_element(lanes.begin(), lanes.end());
+}
+
+double LogSumExp(std::span<const float> logits) {
+  const float greatest = GreatestLogit(logits);
+  constexpr size_t kBlock = 256;  // weights of a block first, then their sum: two vector loops
+  constexpr size_t kLanes = 8;
+  std::array<double, kLanes> lanes = {};
+  std::array<float, kBlock> weights;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, logits.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      weights[i] = ExpOfNonPositive(DefinedLogit(logits[begin + i]) - greatest);
+    }
+    std::fill(weights.begin() + count, weights.end(), 0.0f);
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += weights[i + lane];
+    }
   }
   double sum = 0;
   for (const double lane : lanes) sum += lane;
@@ -44,16 +52,19 @@ float LogprobAt(std::span<const float> logits, double log_sum, TokenId token) {
 }
 
 int32_t TopTokens(std::span<const float> logits, std::span<TokenId> top) {
-  size_t count = 0;
   if (top.empty()) return 0;
+  size_t count = 0;
+  float last = 0;  // logit of the list's last token once the list is full
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = DefinedLogit(logits[i]);
-    const auto beats = [&](TokenId other) { return logit > DefinedLogit(logits[Index(other)]); };
-    if (count == top.size() && !beats(top[count - 1])) continue;
+    if (count == top.size() && logit <= last) continue;
     if (count < top.size()) ++count;
     size_t place = count - 1;
-    for (; place > 0 && beats(top[place - 1]); --place) top[place] = top[place - 1];
+    for (; place > 0 && logit > DefinedLogit(logits[Index(top[place - 1])]); --place) {
+      top[place] = top[place - 1];
+    }
     top[place] = TokenId(static_cast<int32_t>(i));
+    last = DefinedLogit(logits[Index(top[count - 1])]);
   }
   return static_cast<int32_t>(count);
 }

@@ -2,6 +2,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -27,12 +28,11 @@ Status CheckRange(const char* field, float value, float least, float greatest) {
 
 int32_t Bucket(float scaled) { return static_cast<int32_t>(-scaled * kBucketsPerUnit); }
 
-TokenId ArgMax(std::span<const float> logits) {
-  size_t best = 0;
-  for (size_t i = 1; i < logits.size(); ++i) {
-    if (DefinedLogit(logits[i]) > DefinedLogit(logits[best])) best = i;
-  }
-  return TokenId(static_cast<int32_t>(best));
+// The first token with this logit.
+TokenId Find(std::span<const float> logits, float logit) {
+  size_t i = 0;
+  while (DefinedLogit(logits[i]) != logit) ++i;
+  return TokenId(static_cast<int32_t>(i));
 }
 
 }  // namespace
@@ -82,9 +82,10 @@ TokenId Sampler::Sample(std::span<const float> logits, const SamplingParams& par
                         const TokenCounts* counts, int64_t position) {
   REM_CHECK(logits.size() == adjusted_.size(), "logits of another vocabulary");
   const std::span<const float> penalised = Penalise(logits, params, counts);
-  const TokenId best = ArgMax(penalised);
-  const float greatest = DefinedLogit(penalised[Index(best)]);
-  if (params.temperature < kTemperatureMin || std::isinf(greatest)) return best;
+  const float greatest = GreatestLogit(penalised);
+  if (params.temperature < kTemperatureMin || greatest == kImpossibleLogit) {
+    return Find(penalised, greatest);
+  }
 
   Weigh(penalised, greatest, params.temperature);
   const double uniform = CounterRandom(params.seed, kDrawStream).Uniform(position);
@@ -120,32 +121,29 @@ void Sampler::Weigh(std::span<const float> logits, float greatest, float tempera
 TokenId Sampler::DrawFromAll(double uniform) {
   double total = 0;
   for (size_t block = 0; block < block_weights_.size(); ++block) {
-    const size_t end = std::min(weights_.size(), (block + 1) * kBlockTokens);
-    double sum = 0;
-    for (size_t i = block * kBlockTokens; i < end; ++i) sum += weights_[i];
-    block_weights_[block] = sum;
-    total += sum;
+    const size_t begin = block * kBlockTokens;
+    const size_t count = std::min(kBlockTokens, weights_.size() - begin);
+    std::array<double, 4> lanes = {};
+    for (size_t i = 0; i < count; ++i) lanes[i % 4] += weights_[begin + i];
+    block_weights_[block] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+    total += block_weights_[block];
   }
+  // Rounding may leave a rest beyond the end: then the last block that has a weight is as good.
   double left = uniform * total;
-  size_t last_with_weight = 0;
+  size_t drawn_block = 0;
   for (size_t block = 0; block < block_weights_.size(); ++block) {
-    if (left >= block_weights_[block]) {
-      left -= block_weights_[block];
-      if (block_weights_[block] > 0) last_with_weight = block;
-      continue;
-    }
-    last_with_weight = block;
-    break;
+    if (block_weights_[block] == 0) continue;
+    drawn_block = block;
+    if (left < block_weights_[block]) break;
+    left -= block_weights_[block];
   }
-  // Rounding may leave a rest at the end: then it is the last token that has a weight.
   size_t drawn = 0;
   double sum = 0;
-  const size_t end = std::min(weights_.size(), (last_with_weight + 1) * kBlockTokens);
-  for (size_t i = last_with_weight * kBlockTokens; i < end; ++i) {
+  const size_t end = std::min(weights_.size(), (drawn_block + 1) * kBlockTokens);
+  for (size_t i = drawn_block * kBlockTokens; i < end && sum <= left; ++i) {
     if (weights_[i] == 0) continue;
     drawn = i;
     sum += weights_[i];
-    if (sum > left) break;
   }
   return TokenId(static_cast<int32_t>(drawn));
 }

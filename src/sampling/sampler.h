@@ -33,7 +33,7 @@ bool UsesTokenCounts(const SamplingParams& params);
 //   6. min_p: of these the ones with at least p times the greatest weight.
 // Equal logits stand in order of ids, lower first. Greedy (temperature below kTemperatureMin) takes
 // the first one after step 2. Not-a-number logits are never drawn; +infinity counts as the largest
-// float. If no token has a finite logit, token 0 is drawn.
+// float. If every logit is -infinity or not a number, token 0 is drawn.
 class Sampler {
  public:
   explicit Sampler(int32_t vocabulary_size);

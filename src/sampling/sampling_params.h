@@ -14,15 +14,15 @@ struct LogitBias {
 };
 
 struct SamplingParams {
-  float temperature = 1;        // 0 = greedy
-  int32_t top_k = 0;            // 0 = off
-  float top_p = 1;              // 1 = off
-  float min_p = 0;              // 0 = off
-  float frequency_penalty = 0;  // -2 ... 2, times the count of the token in the output so far
-  float presence_penalty = 0;   // -2 ... 2, once the token stands in the output
-  float repetition_penalty = 1; // > 0; divides positive, multiplies negative logits of tokens seen
-                                // in prompt or output; 1 = off
-  uint64_t seed = 0;            // always set: drawn by the server when the client sent none
+  float temperature = 1;         // 0 = greedy
+  int32_t top_k = 0;             // 0 = off
+  float top_p = 1;               // 1 = off
+  float min_p = 0;               // 0 = off
+  float frequency_penalty = 0;   // -2 ... 2, times the count of the token in the output so far
+  float presence_penalty = 0;    // -2 ... 2, once the token stands in the output
+  float repetition_penalty = 1;  // > 0; divides positive, multiplies negative logits of tokens seen
+                                 // in prompt or output; 1 = off
+  uint64_t seed = 0;             // always set: drawn by the server when the client sent none
   std::vector<LogitBias> logit_bias;  // at most kLogitBiasMax, each token once
 };
 

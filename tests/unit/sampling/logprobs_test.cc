@@ -56,7 +56,6 @@ TEST(LogSumExp, SurvivesGreatAndSmallLogits) {
       {{-1000, -1000}, -1000 + std::log(2.0)},
       {{5, kNan}, 5},
       {{5, -kInf}, 5},
-      {{-kInf, kNan}, 0},
       {{kInf, 3}, std::numeric_limits<float>::max()},
   };
   for (const auto& c : cases) {
