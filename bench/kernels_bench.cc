@@ -162,11 +162,8 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   Peaks peaks = {1, 1, 1};
-  if (Avx2Kernels() != nullptr) {
-    peaks = {FmaPeak(), Int8Peak(), Int4Peak()};
-    RegisterAll(*Avx2Kernels(), peaks);
-  }
-  RegisterAll(ScalarKernels(), peaks);
+  if (Avx2Kernels() != nullptr) peaks = {FmaPeak(), Int8Peak(), Int4Peak()};
+  for (const KernelTable* table : RunnableTables()) RegisterAll(*table, peaks);
   benchmark::AddCustomContext("peak fma GFLOP/s", std::to_string(peaks.fma));
   benchmark::AddCustomContext("peak int8 GOP/s", std::to_string(peaks.int8));
   benchmark::AddCustomContext("peak int4 GOP/s", std::to_string(peaks.int4));

@@ -13,4 +13,6 @@ void InstallAvx2Products(KernelTable* table);
 void InstallAvx2Attention(KernelTable* table);
 void InstallAvx2Rows(KernelTable* table);
 
+void InstallAvx512Products(KernelTable* table);
+
 }  // namespace remontoir

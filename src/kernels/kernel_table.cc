@@ -26,6 +26,13 @@ KernelTable MakeAvx2() {
   return table;
 }
 
+KernelTable MakeAvx512() {
+  KernelTable table = MakeAvx2();
+  table.name = "avx512";
+  InstallAvx512Products(&table);
+  return table;
+}
+
 // Whether the processor, and the system that saves its registers, know AVX2, FMA and F16C.
 bool HasAvx2() {
   unsigned eax = 0;
@@ -34,6 +41,12 @@ bool HasAvx2() {
   unsigned edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_F16C) == 0) return false;
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+}
+
+bool HasAvx512() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") != 0 &&
+         __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+         __builtin_cpu_supports("avx512vnni") != 0;
 }
 
 }  // namespace
@@ -49,15 +62,23 @@ const KernelTable* Avx2Kernels() {
   return &table;
 }
 
+const KernelTable* Avx512Kernels() {
+  if (!HasAvx512()) return nullptr;
+  static const KernelTable table = MakeAvx512();
+  return &table;
+}
+
 const KernelTable& BestKernels() {
-  const KernelTable* avx2 = Avx2Kernels();
-  return avx2 != nullptr ? *avx2 : ScalarKernels();
+  if (const KernelTable* avx512 = Avx512Kernels()) return *avx512;
+  if (const KernelTable* avx2 = Avx2Kernels()) return *avx2;
+  return ScalarKernels();
 }
 
 const KernelTable* KernelsByName(std::string_view name) {
-  if (name == ScalarKernels().name) return &ScalarKernels();
-  const KernelTable* avx2 = Avx2Kernels();
-  return avx2 != nullptr && name == avx2->name ? avx2 : nullptr;
+  for (const KernelTable* table : {&ScalarKernels(), Avx2Kernels(), Avx512Kernels()}) {
+    if (table != nullptr && table->name == name) return table;
+  }
+  return nullptr;
 }
 
 }  // namespace remontoir

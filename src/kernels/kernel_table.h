@@ -16,7 +16,7 @@
 namespace remontoir {
 
 struct KernelTable {
-  std::string_view name;  // "scalar", "avx2"
+  std::string_view name;  // "scalar", "avx2", "avx512"
 
   // --- Matrix products; entries of the other kind of format are null. ---
   std::array<void (*)(const FloatProduct&), kPanelFormatCount> float_product;
@@ -64,8 +64,10 @@ struct KernelTable {
 };
 
 const KernelTable& ScalarKernels();
-// Null where the processor lacks the instructions.
+// Null where the processor lacks the instructions. AVX-512 means VNNI too, and takes from AVX2 what
+// it has no better form of.
 const KernelTable* Avx2Kernels();
+const KernelTable* Avx512Kernels();
 // The fastest table that this processor runs.
 const KernelTable& BestKernels();
 // The table of that name, if this processor runs it.

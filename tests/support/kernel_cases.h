@@ -11,10 +11,20 @@
 #include <vector>
 
 #include "base/random.h"
+#include "kernels/kernel_table.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
 
 namespace remontoir {
+
+// The tables that this processor runs, the scalar one first.
+inline std::vector<const KernelTable*> RunnableTables() {
+  std::vector<const KernelTable*> tables = {&ScalarKernels()};
+  for (const KernelTable* table : {Avx2Kernels(), Avx512Kernels()}) {
+    if (table != nullptr) tables.push_back(table);
+  }
+  return tables;
+}
 
 struct ProductCase {
   DType type;

@@ -203,12 +203,6 @@ std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return Bits(values.data(), values.size());
 }
 
-std::vector<const KernelTable*> Tables() {
-  std::vector<const KernelTable*> tables = {&ScalarKernels()};
-  if (Avx2Kernels() != nullptr) tables.push_back(Avx2Kernels());
-  return tables;
-}
-
 class Attention : public testing::TestWithParam<AttentionCase> {
  protected:
   const AttentionCase& case_ = GetParam();
@@ -217,14 +211,14 @@ class Attention : public testing::TestWithParam<AttentionCase> {
 };
 
 TEST_P(Attention, StoresTheSamePagesInEveryTable) {
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     EXPECT_EQ(Pages(*table, case_).bytes(), pages_.bytes()) << table->name;
   }
 }
 
 TEST_P(Attention, HasTheSameBitsInEveryTable) {
   const auto expected = Bits(Attend(ScalarKernels(), case_, pages_, rows_));
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     EXPECT_EQ(Bits(Attend(*table, case_, pages_, rows_)), expected) << table->name;
   }
 }
@@ -241,7 +235,7 @@ TEST_P(Attention, IsWithin5e6OfDoublePrecision) {
 
 TEST_P(Attention, OfARowIsTheSameAlone) {
   const auto width = static_cast<size_t>(case_.value_width);
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     const auto together = Attend(*table, case_, pages_, rows_);
     for (size_t r = 0; r < rows_.size(); ++r) {
       EXPECT_EQ(Bits(Attend(*table, case_, pages_, {rows_[r]})), Bits(&together[r * width], width))
@@ -251,7 +245,7 @@ TEST_P(Attention, OfARowIsTheSameAlone) {
 }
 
 TEST_P(Attention, DoesNotNoticeBlocksThatNobodySees) {
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     EXPECT_EQ(Bits(Attend(*table, case_, pages_, rows_, true)),
               Bits(Attend(*table, case_, pages_, rows_)))
         << table->name;
@@ -266,7 +260,7 @@ TEST_P(Attention, OfEarlierRowsIgnoresLaterKeys) {
   const std::vector<float> bad_value(width, INFINITY);
   Pages broken = pages_;
   broken.Store(ScalarKernels(), case_, case_.keys - 1, bad_key, bad_value);
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     const auto clean = Attend(*table, case_, pages_, rows_);
     const auto out = Attend(*table, case_, broken, rows_);
     EXPECT_EQ(Bits(out.data(), earlier * width), Bits(clean.data(), earlier * width))
@@ -279,7 +273,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(kCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(AttentionRowWithoutKeys, IsZeros) {
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     const SoftmaxState nothing;
     std::vector<float> out(16, 0.0F);
     table->finish_row(nothing, out.data(), 16, nullptr, out.data());

@@ -72,12 +72,6 @@ std::vector<uint32_t> Bits(const std::vector<float>& values) {
   return bits;
 }
 
-std::vector<const KernelTable*> Tables() {
-  std::vector<const KernelTable*> tables = {&ScalarKernels()};
-  if (Avx2Kernels() != nullptr) tables.push_back(Avx2Kernels());
-  return tables;
-}
-
 class ProductCasesTest : public testing::TestWithParam<ProductCase> {
  protected:
   const ProductCase& case_ = GetParam();
@@ -89,7 +83,7 @@ TEST_P(ProductCasesTest, HasTheSameBitsInEveryTable) {
   for (const bool float32 : {false, true}) {
     const Packed packed(case_, weights_, float32);
     const auto expected = Bits(Multiply(ScalarKernels(), packed, in_, case_.rows));
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       EXPECT_EQ(Bits(Multiply(*table, packed, in_, case_.rows)), expected) << table->name;
     }
   }
@@ -169,7 +163,7 @@ TEST(Product, GathersRowsByIndex) {
   const auto in = Normals(static_cast<size_t>(c.rows * c.in_width), 2);
   for (const bool float32 : {false, true}) {
     const Packed packed(c, weights, float32);
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       const auto plain = Multiply(*table, packed, in, c.rows);
       const std::vector<int32_t> index = {2, 0, 2, 1, 1, 1, 0};
       const auto gathered = Multiply(*table, packed, in, 7, index.data());
@@ -233,7 +227,7 @@ TEST(Product, SumsExtremesWithoutOverflow) {
         return values;
       }();
       const auto expected = Bits(Multiply(ScalarKernels(), packed, in, 2));
-      for (const KernelTable* table : Tables()) {
+      for (const KernelTable* table : RunnableTables()) {
         EXPECT_EQ(Bits(Multiply(*table, packed, in, 2)), expected)
             << table->name << " " << Info(type).name << " fill " << int{fill};
       }

@@ -14,12 +14,6 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-std::vector<const KernelTable*> Tables() {
-  std::vector<const KernelTable*> tables = {&ScalarKernels()};
-  if (Avx2Kernels() != nullptr) tables.push_back(Avx2Kernels());
-  return tables;
-}
-
 std::vector<uint32_t> Bits(const std::vector<float>& values) {
   std::vector<uint32_t> bits(values.size());
   std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
@@ -108,7 +102,7 @@ TEST_P(RowOperations, HaveTheSameBitsInEveryTable) {
     const auto a = Awkward(width, 1);
     const auto b = Awkward(width, 2);
     const auto expected = Bits(GetParam().run(ScalarKernels(), a, b));
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       EXPECT_EQ(Bits(GetParam().run(*table, a, b)), expected) << table->name << " " << width;
     }
   }
@@ -129,7 +123,7 @@ TEST_P(RowOperations, AreAccurate) {
 TEST_P(RowOperations, LetNotANumberThrough) {
   std::vector<float> a(16, NAN);
   const std::vector<float> b(16, 1.0F);
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     for (const float value : GetParam().run(*table, a, b)) EXPECT_TRUE(std::isnan(value));
   }
 }
@@ -150,7 +144,7 @@ TEST(RmsNorm, IsAccurateAndTheSameInEveryTable) {
       const double exact = static_cast<double>(in[i]) / norm * static_cast<double>(weight[i]);
       ASSERT_NEAR(expected[i], exact, 3e-7 * std::fabs(exact));
     }
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       std::vector<float> in_place = in;
       table->rms_norm(in_place.data(), weight.data(), 1e-5F, Size(in), in_place.data());
       EXPECT_EQ(Bits(in_place), Bits(expected)) << table->name << " " << width;
@@ -184,7 +178,7 @@ TEST(Rope, RotatesPairsAndLeavesTheRest) {
         EXPECT_NEAR(expected[y], head[y] * cos[i] + head[x] * sin[i], 1e-6);
       }
       for (size_t i = 2 * angles.size(); i < count; ++i) EXPECT_EQ(expected[i], head[i]);
-      for (const KernelTable* table : Tables()) {
+      for (const KernelTable* table : RunnableTables()) {
         EXPECT_EQ(Bits(rotated(*table)), Bits(expected)) << table->name << " " << pairs;
       }
     }
@@ -209,7 +203,7 @@ TEST_F(Quantise, IsTheSameInEveryTable) {
   std::fill_n(in.begin() + 160, 32, 1e-39F);
   std::fill_n(in.begin() + 192, 32, -0.0F);
   const auto expected = Blocks(ScalarKernels(), in);
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     const auto blocks = Blocks(*table, in);
     EXPECT_EQ(std::memcmp(blocks.data(), expected.data(), expected.size() * sizeof(expected[0])), 0)
         << table->name;
@@ -236,7 +230,7 @@ TEST_F(Quantise, MakesABlockWithoutEndNotANumber) {
   for (const float bad : {NAN, kInf, -kInf}) {
     std::vector<float> in(64, 1.0F);
     in[33] = bad;
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       const auto blocks = Blocks(*table, in);
       EXPECT_FALSE(std::isnan(blocks[0].scale));
       EXPECT_TRUE(std::isnan(blocks[1].scale));
@@ -246,7 +240,7 @@ TEST_F(Quantise, MakesABlockWithoutEndNotANumber) {
 }
 
 TEST(Logits, ArgmaxIsTheLowestIndexOfTheLargest) {
-  for (const KernelTable* table : Tables()) {
+  for (const KernelTable* table : RunnableTables()) {
     for (const size_t width : {1, 9, 40, 1000}) {
       std::vector<float> logits(width, -1.0F);
       EXPECT_EQ(table->argmax(logits.data(), Size(logits)), 0);
@@ -271,17 +265,19 @@ TEST(Logits, LogSumExpIsAccurateAndTheSameInEveryTable) {
     for (const float logit : logits) total += std::exp(static_cast<double>(logit));
     const float expected = ScalarKernels().log_sum_exp(logits.data(), Size(logits));
     EXPECT_NEAR(expected, std::log(total), 2e-6);
-    for (const KernelTable* table : Tables()) {
+    for (const KernelTable* table : RunnableTables()) {
       EXPECT_EQ(table->log_sum_exp(logits.data(), Size(logits)), expected) << table->name;
     }
   }
   const std::vector<float> masked(20, -kInf);
-  for (const KernelTable* table : Tables()) EXPECT_EQ(table->log_sum_exp(masked.data(), 20), -kInf);
+  for (const KernelTable* table : RunnableTables())
+    EXPECT_EQ(table->log_sum_exp(masked.data(), 20), -kInf);
 }
 
 TEST(KernelsByName, KnowsTheTablesThatRunHere) {
   EXPECT_EQ(KernelsByName("scalar"), &ScalarKernels());
   EXPECT_EQ(KernelsByName("avx2"), Avx2Kernels());
+  EXPECT_EQ(KernelsByName("avx512"), Avx512Kernels());
   EXPECT_EQ(KernelsByName("abacus"), nullptr);
 }
 
