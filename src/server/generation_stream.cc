@@ -11,6 +11,7 @@ namespace remontoir {
 namespace {
 
 constexpr int kEventsAPump = 128;                  // a few hundred microseconds of work
+constexpr size_t kScoredTokensOnLoop = 512;        // their JSON takes a millisecond
 constexpr size_t kPauseAtPendingBytes = 64 << 10;  // what waits for a slow reader
 
 ErrorBody RefusedByEngine(const Status& status, ReplyFormat format) {
@@ -160,14 +161,23 @@ void GenerationStream::End() {
     WriteEvent(kStreamEnd);
     return exchange_->Finish();
   }
+  EndWhole();
+}
+
+void GenerationStream::EndWhole() {
   std::vector<ReplyChoice> choices;
   choices.reserve(choices_.size());
-  for (Choice& choice : choices_) choices.push_back(choice.text.Take());
-  HttpResponse response;
-  response.headers = writer_->HeadersFor(exchange_->id());
-  response.body = format_ == ReplyFormat::kChat ? ChatCompletionJson(head_, choices, UsageSoFar())
-                                                : CompletionJson(head_, choices, UsageSoFar());
-  exchange_->Respond(std::move(response));
+  size_t scored_tokens = 0;
+  for (Choice& choice : choices_) {
+    choices.push_back(choice.text.Take());
+    scored_tokens += choices.back().tokens.size();
+  }
+  writer_->ReplyWhole(
+      exchange_, scored_tokens > kScoredTokensOnLoop,
+      [format = format_, head = head_, choices = std::move(choices), usage = UsageSoFar()] {
+        return format == ReplyFormat::kChat ? ChatCompletionJson(head, choices, usage)
+                                            : CompletionJson(head, choices, usage);
+      });
 }
 
 void GenerationStream::Fail(const ErrorBody& error) {

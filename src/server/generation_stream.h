@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,10 @@ class ReplyWriter {
   // The headers that every reply to this exchange carries.
   virtual HttpHeaders HeadersFor(uint64_t exchange_id) = 0;
   virtual void ReplyError(HttpExchange& exchange, const ErrorBody& error) = 0;
+  // Replies with the JSON that `write` returns; when that is long work, it may run on another
+  // thread.
+  virtual void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
+                          std::function<std::string()> write) = 0;
 };
 
 class GenerationStream {
@@ -66,6 +71,7 @@ class GenerationStream {
   void WriteEvent(std::string_view json);
   void BeginStream();
   void End();
+  void EndWhole();
   void Fail(const ErrorBody& error);
   Usage UsageSoFar() const;
   ChunkUsage ChunkUsageNow() const;

@@ -48,6 +48,13 @@ std::string RequestIdFor(const HttpRequest& request) {
   return RandomRequestId();
 }
 
+HttpResponse JsonResponse(HttpHeaders headers, std::string body) {
+  HttpResponse response;
+  response.headers = std::move(headers);
+  response.body = std::move(body);
+  return response;
+}
+
 class ServiceImpl final : public Service, private HttpHandler, private ReplyWriter {
  public:
   ServiceImpl(ServiceOptions options, const Clock& clock)
@@ -77,6 +84,8 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   HttpResponse Refusal(int status, std::string_view reason) override;
   HttpHeaders HeadersFor(uint64_t exchange_id) override;
   void ReplyError(HttpExchange& exchange, const ErrorBody& error) override;
+  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
+                  std::function<std::string()> write) override;
 
   void Route(HttpExchange& exchange);
   // Whether the request's method is the route's; if not, it is answered.
@@ -259,10 +268,19 @@ HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id) {
 }
 
 void ServiceImpl::ReplyJson(HttpExchange& exchange, std::string body) {
-  HttpResponse response;
-  response.headers = HeadersFor(exchange.id());
-  response.body = std::move(body);
-  exchange.Respond(std::move(response));
+  exchange.Respond(JsonResponse(HeadersFor(exchange.id()), std::move(body)));
+}
+
+void ServiceImpl::ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
+                             std::function<std::string()> write) {
+  auto reply = [exchange, headers = HeadersFor(exchange->id())](std::string body) {
+    exchange->Respond(JsonResponse(headers, std::move(body)));
+  };
+  if (is_long) {
+    auto job = [this, reply, write] { server_->Post([reply, body = write()] { reply(body); }); };
+    if (text_worker_->TryRun(std::move(job))) return;
+  }
+  reply(write());
 }
 
 HttpResponse ServiceImpl::ErrorResponse(HttpHeaders headers, const ErrorBody& error) const {

@@ -80,6 +80,12 @@ class RawClient {
   }
   bool ended() const { return ended_; }
 
+  // Something can be read now, be it the end.
+  bool HasBytes() const {
+    pollfd state = {socket_, POLLIN, 0};
+    return !buffer_.empty() || poll(&state, 1, 0) > 0;
+  }
+
   struct Response {
     std::string head;
     std::string body;

@@ -1,0 +1,173 @@
+// The writing side of a generation, against an exchange that only remembers.
+#include "server/generation_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/unit/server/alphabet_runner.h"
+
+namespace remontoir {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RememberingExchange : public HttpExchange {
+ public:
+  uint64_t id() const override { return 1; }
+  const HttpRequest& request() const override { return request_; }
+  void Respond(HttpResponse response) override {
+    status = response.status;
+    written = std::move(response.body);
+    finished = true;
+  }
+  void StartStream(int stream_status, std::string_view, HttpHeaders) override {
+    status = stream_status;
+  }
+  void Write(std::string_view bytes) override { written += bytes; }
+  void Finish() override { finished = true; }
+  size_t pending_bytes() const override { return pending; }
+  bool closed() const override { return finished; }
+
+  int status = 0;
+  std::string written;
+  bool finished = false;
+  size_t pending = 0;
+
+ private:
+  HttpRequest request_;
+};
+
+class PlainWriter : public ReplyWriter {
+ public:
+  HttpHeaders HeadersFor(uint64_t) override { return {}; }
+  void ReplyError(HttpExchange& exchange, const ErrorBody& error) override {
+    HttpResponse response;
+    response.status = error.http_status;
+    response.body = ToJson(error);
+    exchange.Respond(std::move(response));
+  }
+  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool,
+                  std::function<std::string()> write) override {
+    HttpResponse response;
+    response.body = write();
+    exchange->Respond(std::move(response));
+  }
+};
+
+class GenerationStreamTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const EngineOptions options = {
+        .sequences_max = 2, .queue_max = 2, .round_tokens_max = 64, .reserve_tokens_default = 128};
+    auto created = Engine::Create(runner_, clock_, options, /*kv_page_count=*/32);
+    ASSERT_TRUE(created.ok()) << created.status().message();
+    engine_ = std::move(created).value();
+  }
+
+  static GenerationPlan Plan(int32_t max_tokens, bool stream, int choices = 1) {
+    GenerationPlan plan;
+    plan.format = ReplyFormat::kCompletion;
+    plan.head = {"cmpl-1", 0, "alphabet"};
+    plan.stream = stream;
+    for (int i = 0; i < choices; ++i) {
+      PlannedChoice& choice = plan.choices.emplace_back();
+      choice.request.prompt = {TinyToken('a')};
+      choice.request.max_tokens = max_tokens;
+      choice.request.sampling.temperature = 0;
+      choice.request.ignore_eos = true;
+      choice.options.index = i;
+    }
+    return plan;
+  }
+
+  std::optional<ErrorBody> Start(GenerationPlan plan) {
+    stream_ = std::make_unique<GenerationStream>(std::move(plan), tokenizer_, events_);
+    return stream_->Start(*engine_, exchange_, writer_);
+  }
+
+  // 500 tokens take ten seconds then, so that what follows comes before their end.
+  void SlowDown() {
+    runner_.on_run = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  }
+
+  // Pumps whenever the engine calls, until the condition holds.
+  template <class Condition>
+  void PumpUntil(Condition condition) {
+    while (stream_->Pump() == GenerationStream::State::kWaiting && !condition()) {
+      if (!events_.Wait(10'000)) break;
+    }
+  }
+
+  const Tokenizer tokenizer_ = MakeTinyTokenizer();
+  SystemClock clock_;
+  Notifier events_;  // outlives the engine
+  AlphabetRunner runner_{
+      {.rows_max = 128, .sequences_max = 2, .logit_rows_max = 128, .context_max = 512}};
+  std::unique_ptr<Engine> engine_;
+  PlainWriter writer_;
+  std::shared_ptr<RememberingExchange> exchange_ = std::make_shared<RememberingExchange>();
+  std::unique_ptr<GenerationStream> stream_;
+};
+
+TEST_F(GenerationStreamTest, TakesABoundedNumberOfEventsAPump) {
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/400, /*stream=*/true)).has_value());
+  while (engine_->stats().requests_finished == 0) events_.Wait(10);
+  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kMore);
+  EXPECT_FALSE(exchange_->finished);
+  int pumps = 1;
+  while (stream_->Pump() == GenerationStream::State::kMore) ++pumps;
+  EXPECT_EQ(pumps, 400 / 128);
+  EXPECT_TRUE(exchange_->finished);
+  EXPECT_THAT(exchange_->written, HasSubstr("data: [DONE]\n\n"));
+}
+
+TEST_F(GenerationStreamTest, PausesForASlowReader) {
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/50, /*stream=*/true)).has_value());
+  while (engine_->stats().requests_finished == 0) events_.Wait(10);
+  exchange_->pending = 1 << 20;
+  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kPaused);
+  EXPECT_EQ(exchange_->written, "");
+  exchange_->pending = 0;
+  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kDone);
+  EXPECT_TRUE(exchange_->finished);
+}
+
+TEST_F(GenerationStreamTest, TellsAStreamThatTheEngineStopped) {
+  SlowDown();
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/500, /*stream=*/true)).has_value());
+  PumpUntil([&] { return !exchange_->written.empty(); });
+  engine_.reset();
+  while (stream_->Pump() == GenerationStream::State::kMore) {
+  }
+  EXPECT_TRUE(exchange_->finished);
+  EXPECT_EQ(exchange_->status, 200);
+  EXPECT_THAT(exchange_->written, HasSubstr("data: {\"error\":{\"message\":"));
+  EXPECT_EQ(exchange_->written.find("[DONE]"), std::string::npos);
+}
+
+TEST_F(GenerationStreamTest, Answers503WhenTheEngineStoppedBeforeAWholeAnswer) {
+  SlowDown();
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/500, /*stream=*/false, /*choices=*/2)).has_value());
+  engine_.reset();
+  while (stream_->Pump() == GenerationStream::State::kMore) {
+  }
+  EXPECT_TRUE(exchange_->finished);
+  EXPECT_EQ(exchange_->status, 503);
+}
+
+TEST_F(GenerationStreamTest, SubmitsAllChoicesOrNone) {
+  const auto error = Start(Plan(/*max_tokens=*/400, /*stream=*/false, /*choices=*/60));
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->http_status, 429);
+  stream_.reset();
+  for (int i = 0; i < 1000 && engine_->stats().running + engine_->stats().waiting > 0; ++i) {
+    events_.Wait(10);
+  }
+  EXPECT_EQ(engine_->stats().kv_pages_free, engine_->stats().kv_pages_total);
+}
+
+}  // namespace
+}  // namespace remontoir
