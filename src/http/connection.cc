@@ -69,6 +69,12 @@ asio::awaitable<void> Connection::ReadLoop() {
     error_code error;
     const size_t size = socket_.read_some(asio::buffer(buffer.data(), buffer.size()), error);
     if (error == asio::error::would_block) continue;
+    if (error == asio::error::eof && !exchange_ && pending_bytes() > 0) {
+      // All is answered: the client may still read what is on its way.
+      peer_ended_ = true;
+      BeginDraining();
+      co_return;
+    }
     if (error) break;
     if (phase_ == Phase::kDraining) {
       drained_bytes_ += size;
@@ -180,6 +186,7 @@ void Connection::Flush() {
 
 void Connection::OnFlushed() {
   if (phase_ == Phase::kDraining) {
+    if (peer_ended_) return CloseNow();
     error_code ignored;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
     SetDeadline(kDrainMs);

@@ -85,6 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = true;
   bool continue_sent_ = false;
   bool request_begun_ = false;  // a byte of the next request is there
+  bool peer_ended_ = false;     // no byte will come any more
   Phase phase_ = Phase::kServing;
   int64_t deadline_us_ = 0;
   size_t drained_bytes_ = 0;

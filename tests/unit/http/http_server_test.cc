@@ -136,6 +136,17 @@ TEST(HttpServer, ReadsBodiesOfManyReads) {
   EXPECT_EQ(client.ReadResponse().body, "POST /echo? " + body);
 }
 
+TEST(HttpServer, SendsTheRestToAClientThatHasEndedItsSide) {
+  ServerOnThread server;
+  RawClient client(server.port());
+  const std::string body(12 << 20, 'x');  // more than the system's buffers hold
+  client.Send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: " + std::to_string(body.size()) +
+              "\r\n\r\n" + body);
+  const std::string head = client.ReadThrough("\r\n\r\n");
+  client.EndSending();
+  EXPECT_EQ(client.ReadToEnd().size(), body.size() + std::string("POST /echo? ").size());
+}
+
 struct Refused {
   const char* name;
   std::string request;
