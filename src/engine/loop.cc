@@ -69,7 +69,7 @@ void Engine::Loop::Run() {
     }
     NotifyAll();
     // A wake-up since DropCancelled is pending in wake_, so nothing is missed.
-    if (round_.shares.empty()) wake_.Wait(-1);
+    if (round_.shares.empty() && round_.admitted == 0) wake_.Wait(-1);
   }
   CancelEverything();
 }
