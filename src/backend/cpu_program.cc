@@ -101,7 +101,7 @@ class Compiler {
   CpuProgram& out_;
   std::vector<Origin> origins_;  // by ActivationId
   // Forms that some product asks for, by ActivationId.
-  std::vector<bool> wants_blocks_, wants_fine_blocks_, wants_fine_products_;
+  std::vector<bool> wants_blocks_, wants_fine_blocks_;
   int32_t routed_experts_ = 0;  // of the last RouteOp
 };
 
@@ -135,7 +135,6 @@ Status Compiler::DeclareActivations() {
   origins_.resize(out_.activations.size());
   wants_blocks_.resize(out_.activations.size());
   wants_fine_blocks_.resize(out_.activations.size());
-  wants_fine_products_.resize(out_.activations.size());
   return Status::Ok();
 }
 
@@ -192,7 +191,6 @@ void Compiler::WantInputOf(const ProductGroup& group, ActivationMatrix* in) {
     if (IsFloatFormat(plan.weight->layout.format)) continue;
     if (plan.fine_activations) {
       WantInFineForm(in);
-      wants_fine_products_[IndexOf(*plan.out)] = true;
     } else {
       WantIn8Bits(in);
     }
@@ -289,6 +287,7 @@ Status Compiler::CompileOp(const LogitsOp& op) {
   plan.out = &out_.logits;
   plan.scale = op.scale;
   plan.soft_cap = op.soft_cap;
+  plan.fine_activations = op.fine_activations;
   REM_ASSIGN_OR_RETURN(plan.weight, weights_.Matrices(op.weight, 1, out_.logits.width, in->width));
   WantInputOf(group, in);
   out_.steps.push_back(MakeMatMulStep(round_, group));
@@ -465,7 +464,6 @@ Status Compiler::TakeMemory() {
       matrix.values = take_values(matrix, rows);
       if (wants_blocks_[i]) matrix.blocks = take_blocks(matrix, rows);
       if (wants_fine_blocks_[i]) matrix.fine_blocks = take_blocks(matrix, 2 * rows);
-      if (wants_fine_products_[i]) matrix.fine_products = take_values(matrix, 2 * rows);
     }
     out_.logits.values = take_values(out_.logits, RowsMax(out_.logits.space));
   };

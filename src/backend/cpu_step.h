@@ -24,8 +24,6 @@ struct ActivationMatrix {
   ActivationBlock* blocks = nullptr;  // [rows][width / 32]; null: nobody wants it in 8 bits
   // [2 * rows][width / 32]: a row's 8-bit form, then that of its remainder; null: not wanted.
   ActivationBlock* fine_blocks = nullptr;
-  // [2 * rows][width]: products of the two forms before they are added; null: not wanted.
-  float* fine_products = nullptr;
 
   int64_t block_stride() const { return width / kActivationBlock; }
   float* Row(int64_t row) const { return values + row * width; }

@@ -55,8 +55,8 @@ struct MatMulOp {
     WeightId weight = kNoWeight;  // [out width][in width]
     ActivationId out = kNoActivation;
     WeightId bias = kNoWeight;  // [out width] or none
-    // Activations as the sum of two 8-bit forms (the second one of what the first left over), for
-    // results whose error would live on in the KV pages. Means nothing to float weights.
+    // Activations as the sum of two 8-bit forms (the second one of what the first left over), where
+    // one form's error weighs most. Means nothing to float weights.
     bool fine_activations = false;
   };
   ActivationId in;
@@ -147,6 +147,7 @@ struct LogitsOp {
   WeightId weight;  // [vocabulary][width]
   float scale = 1;
   float soft_cap = 0;
+  bool fine_activations = false;
 };
 
 using Operation =

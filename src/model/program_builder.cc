@@ -38,7 +38,8 @@ class Builder {
     }
     Add(GatherLogitRowsOp{.in = stream_, .out = last_});
     AddNorm(last_, last_, weights.output_norm);
-    Add(LogitsOp{.in = last_, .weight = weights.output});
+    // Its errors go straight into the logits, and few rows ask for them.
+    Add(LogitsOp{.in = last_, .weight = weights.output, .fine_activations = true});
     program_.vocabulary_size = shape_.vocabulary_size;
     program_.experts_used_max = shape_.experts_used;
     return std::move(program_);
@@ -108,7 +109,8 @@ class Builder {
     inner.products[1] = {.weight = weights.up, .out = up_};
     Add(inner);
     Add(GatedActivationOp{.gate = gate_, .up = up_, .out = gate_, .kind = family_.gate});
-    AddProduct(gate_, weights.down, block_out_);
+    // Gated values are the most uneven: in 8 bits their large ones drown the small ones of a block.
+    AddProduct(gate_, weights.down, block_out_, true);
     AddToStream(weights.feed_forward_post_norm);
   }
 
