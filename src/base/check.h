@@ -12,9 +12,9 @@ namespace remontoir {
 }  // namespace remontoir
 
 // On in every build: a wrong answer costs more than a branch.
-#define REM_CHECK(condition, what)                                             \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]] {                                           \
-      ::remontoir::CheckFailed(__FILE__, __LINE__, #condition, what);          \
-    }                                                                          \
+#define REM_CHECK(condition, what)                                    \
+  do {                                                                \
+    if (!(condition)) [[unlikely]] {                                  \
+      ::remontoir::CheckFailed(__FILE__, __LINE__, #condition, what); \
+    }                                                                 \
   } while (false)

@@ -56,8 +56,8 @@ Status IoError(std::string message);
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                 // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {          // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     REM_CHECK(!status_.ok(), "a Result without a value needs an error");
   }
 
@@ -90,17 +90,17 @@ class [[nodiscard]] Result {
 #define REM_CONCAT(a, b) REM_CONCAT_INNER(a, b)
 
 // Returns the error of a Status expression to the caller.
-#define REM_RETURN_IF_ERROR(expression)                                        \
-  do {                                                                         \
-    if (::remontoir::Status rem_status = (expression); !rem_status.ok()) {     \
-      return rem_status;                                                       \
-    }                                                                          \
+#define REM_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                     \
+    if (::remontoir::Status rem_status = (expression); !rem_status.ok()) { \
+      return rem_status;                                                   \
+    }                                                                      \
   } while (false)
 
 // REM_ASSIGN_OR_RETURN(auto x, F()): x from a Result, or its error to the caller.
-#define REM_ASSIGN_OR_RETURN(declaration, expression)                          \
+#define REM_ASSIGN_OR_RETURN(declaration, expression) \
   REM_ASSIGN_OR_RETURN_INNER(REM_CONCAT(rem_result_, __LINE__), declaration, expression)
-#define REM_ASSIGN_OR_RETURN_INNER(result, declaration, expression)            \
-  auto result = (expression);                                                  \
-  if (!result.ok()) return result.status();                                    \
+#define REM_ASSIGN_OR_RETURN_INNER(result, declaration, expression) \
+  auto result = (expression);                                       \
+  if (!result.ok()) return result.status();                         \
   declaration = std::move(result).value()
