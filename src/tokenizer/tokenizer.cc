@@ -4,12 +4,16 @@
 #include "base/check.h"
 #include "text/utf8.h"
 #include "tokenizer/byte_level_bpe.h"
+#include "tokenizer/sentence_piece_bpe.h"
+#include "tokenizer/unigram.h"
 
 namespace remontoir {
 namespace {
 
 Result<std::unique_ptr<SegmentEncoder>> CreateEncoder(const Vocabulary& vocabulary) {
   if (vocabulary.model() == "gpt2") return ByteLevelBpe::Create(vocabulary);
+  if (vocabulary.model() == "llama") return SentencePieceBpe::Create(vocabulary);
+  if (vocabulary.model() == "t5") return Unigram::Create(vocabulary);
   return Unsupported("tokenizer.ggml.model: this build has no tokenizer named \"" +
                      vocabulary.model() + "\"");
 }
@@ -19,12 +23,14 @@ bool IsFiller(const Vocabulary& vocabulary, TokenId token) {
   return vocabulary.Spelling(token) == "[PAD" + std::to_string(Index(token)) + "]";
 }
 
-// Tokens that cut a text: the special ones where they are parsed, user-defined ones everywhere.
+// Tokens that cut a text: the special ones where they are parsed; of a byte-level vocabulary the
+// user-defined ones everywhere (the other kinds find theirs inside of a segment).
 bool CutsText(const Vocabulary& vocabulary, TokenId token) {
   switch (vocabulary.Kind(token)) {
     case TokenKind::kControl:
     case TokenKind::kUnknown: return true;
-    case TokenKind::kUserDefined: return !IsFiller(vocabulary, token);
+    case TokenKind::kUserDefined:
+      return vocabulary.model() == "gpt2" && !IsFiller(vocabulary, token);
     default: return false;
   }
 }
