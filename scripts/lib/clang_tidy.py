@@ -21,8 +21,7 @@ def main():
         left = deadline - time.monotonic()
         if left <= 0:
             return file, "left", ""
-        # The database was written for GCC, some of whose warnings clang doesn't know.
-        # The database may hold options of GCC's that Clang doesn't know.
+        # The database was written for GCC, some of whose options Clang doesn't know.
         unknown = ["unknown-warning-option", "ignored-optimization-argument"]
         allowed = [f"--extra-arg=-Wno-{warning}" for warning in unknown]
         options = ["--quiet", *allowed, "-p", arguments.database]

@@ -15,12 +15,17 @@ namespace remontoir {
 class ChatTemplate;
 
 struct ModelNames {
-  std::string primary;               // the file's name; replies to requests without a name carry it
+  // The file's name without its ending, which a request may add; replies to requests without a name
+  // carry it.
+  std::string primary;
   std::vector<std::string> aliases;  // beside it and "default"
   bool any = false;                  // any other name is answered too
 
   bool Answers(std::string_view name) const {
-    return any || name.empty() || name == primary || name == "default" ||
+    constexpr std::string_view kEnding = ".gguf";
+    const std::string_view stem =
+        name.ends_with(kEnding) ? name.substr(0, name.size() - kEnding.size()) : name;
+    return any || name.empty() || stem == primary || name == "default" ||
            std::ranges::find(aliases, name) != aliases.end();
   }
 };

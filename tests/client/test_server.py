@@ -18,7 +18,8 @@ def test_lists_the_model_and_answers_to_every_name(client):
     models = list(client.models.list())
     assert models
     assert all(model.object == "model" for model in models)
-    for name in {model.id for model in models} | {"default", "smol"}:
+    file_name = "SmolLM2-135M-Instruct.Q4_1.gguf"
+    for name in {model.id for model in models} | {"default", "smol", file_name}:
         assert client.chat.completions.create(**{**SHORT, "model": name}).choices
 
 
