@@ -135,9 +135,10 @@ void AttentionStep::RunPartial(int32_t partial, int32_t group, int32_t kv_head,
       batch_.page_table.data() + batch_.page_table_begin[static_cast<size_t>(sequence)];
   const int64_t key_offset = setup_.layout->key_offset(batch_.layer, kv_head);
   const int64_t value_offset = setup_.layout->value_offset(batch_.layer, kv_head);
+  const int32_t* listed = batch_.schedule->block.data() + run.list_begin;
   std::array<KeyBlock, kBlocksPerPartial> blocks;
   for (int32_t i = 0; i < run.blocks; ++i) {
-    const int32_t block = batch_.schedule->block[static_cast<size_t>(run.list_begin + i)];
+    const int32_t block = listed[i];
     const std::byte* page = round_.kv_pages.Page(pages[block]);
     blocks[static_cast<size_t>(i)] = {page + key_offset, page + value_offset, block};
   }

@@ -1,4 +1,6 @@
 // The CPU back end: holds weights, KV pages and the compiled program, and runs rounds.
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -146,12 +148,13 @@ void CpuBackend::PlaceRows(size_t s) {
   for (int64_t p = 0; p * kKvPageTokens < keys; ++p) {
     REM_CHECK(Index(table[p]) >= 0 && Index(table[p]) < round_.kv_pages.count, "a KV page");
   }
+  const int32_t* positions = in.positions.data() + row_begin;
+  KvSlot* slots = round_.kv_slots.data() + row_begin;
   for (int32_t i = 0; i < rows; ++i) {
     const int64_t position = keys - rows + i;
-    const auto row = static_cast<size_t>(row_begin + i);
-    REM_CHECK(in.positions[row] == position, "rows are the sequence's last positions");
-    round_.kv_slots[row] = {round_.kv_pages.Page(table[position / kKvPageTokens]),
-                            static_cast<int32_t>(position % kKvPageTokens)};
+    REM_CHECK(positions[i] == position, "rows are the sequence's last positions");
+    slots[i] = {round_.kv_pages.Page(table[position / kKvPageTokens]),
+                static_cast<int32_t>(position % kKvPageTokens)};
   }
 }
 
