@@ -3,11 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "config/edit_distance.h"
 #include "config/keys.h"
 #include "config/load.h"
+#include "hub/model_reference.h"
 
 namespace remontoir {
 namespace {
@@ -18,12 +20,15 @@ Examples:
   remontoir run model.gguf                              a chat in the terminal
   remontoir serve --model model.gguf --port 8080        an OpenAI-compatible server
   remontoir inspect model.gguf                          what a model file holds
+  remontoir pull hf:OWNER/REPO:Q4_K_M                   a model from the hub, into the store
 
+Where a MODEL is wanted, a path, a name that `remontoir list` shows and an hf: reference will do.
 `remontoir COMMAND --help` says more about each.)";
 
 constexpr const char* kServeFooter = R"(
 Examples:
   remontoir serve --model model.gguf
+  remontoir serve -hf OWNER/REPO:Q4_K_M                 pulled first when it isn't here
   remontoir serve --config inference_config.yaml --port 9000 --threads 4
   remontoir serve --model model.gguf --set engine.queue_max=32 --set kv_cache.memory="2 GiB"
 
@@ -39,6 +44,7 @@ Examples:
   remontoir run model.gguf -p "Name a colour." --temperature 0    always the same answer
   echo "Summarise: ..." | remontoir run model.gguf                the prompt from a pipe
   remontoir run model.gguf                                        a chat
+  remontoir run -hf OWNER/REPO:Q4_K_M                             pulled first when it isn't here
 
 In a chat, a line that ends in \ goes on in the next one. Ctrl-C stops the answer, Ctrl-D ends the chat.)";
 
@@ -49,6 +55,21 @@ Examples:
 
 Reads the header alone, never the weights. Exit code 1 and a message on stderr when the file is broken
 or holds a model that this build can't run.)";
+
+constexpr const char* kPullFooter = R"(
+Examples:
+  remontoir pull hf:OWNER/REPO              Q4_K_M if there is one, else Q4_0, Q8_0, or the first
+  remontoir pull hf:OWNER/REPO:Q8_0         the one with this quantisation
+  remontoir pull hf:OWNER/REPO/FILE.gguf    this file (all parts of a split one)
+
+Goes on where an earlier pull stopped, and checks length and SHA-256 before a file gets its name.
+Prints the model's path. Set HF_TOKEN for gated models, HF_ENDPOINT for another hub, REMONTOIR_HOME for
+another store than ~/.cache/remontoir.)";
+
+constexpr const char* kRemoveFooter = R"(
+Examples:
+  remontoir rm OWNER/REPO/FILE.gguf
+  remontoir rm FILE                     enough when it is the only one whose name starts so)";
 
 constexpr const char* kBenchFooter = R"(
 Examples:
@@ -69,8 +90,8 @@ struct KeyFlag {
 };
 
 constexpr KeyFlag kKeyFlags[] = {
-    {"-m,--model", "model.file", "FILE", "The model file (GGUF; a split file by its first part)",
-     true},
+    {"-m,--model", "model.file", "MODEL",
+     "A GGUF file (a split one by its first part), a name in the store, or hf:OWNER/REPO", true},
     {"--context", "model.context", "N", "Tokens a sequence may hold (default: the model's own)",
      false},
     {"--host", "server.host", "ADDRESS", "Where to listen (default 127.0.0.1)", true},
@@ -106,6 +127,17 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
       .add_option("-c,--config", flags.config_file,
                   "Configuration (YAML); the flags below override it")
       ->option_text("FILE");
+  command
+      .add_option_function<std::string>(
+          "--hf",
+          [&flags](const std::string& text) {
+            const Result<ModelReference> reference = ParseModelReference(text);
+            if (!reference.ok()) throw CLI::ValidationError("-hf", reference.status().message());
+            flags.overrides.push_back(
+                {"-hf", "model.file", ScalarValue(ModelReferenceText(*reference))});
+          },
+          "-hf REF: the model hf:REF, pulled first when it isn't in the store")
+      ->option_text("OWNER/REPO[/FILE | :QUANT]");
   for (const KeyFlag& flag : kKeyFlags) {
     if (flag.serve_only && !serve) continue;
     command
@@ -193,9 +225,8 @@ void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
           [&flags](const std::string& file) {
             flags.overrides.push_back({"MODEL", "model.file", ScalarValue(file)});
           },
-          "The model file")
-      ->option_text("MODEL")
-      ->required();
+          "A GGUF file, a name in the store, or hf:OWNER/REPO")
+      ->option_text("MODEL");
   command.add_option("-p,--prompt", options.prompt, "Answer this and end")->option_text("TEXT");
   command.add_option("-s,--system", options.system, "The system message")->option_text("TEXT");
   command.add_option("-n,--max-tokens", options.max_tokens, "Tokens of an answer at most")
@@ -209,6 +240,36 @@ void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--seed", options.seed, "The same seed, the same answer")->option_text("N");
   AddEngineFlags(command, flags, false);
+}
+
+struct HubCommands {
+  CLI::App* pull = nullptr;
+  CLI::App* list = nullptr;
+  CLI::App* remove = nullptr;
+  PullCommand pull_command;
+  RemoveCommand remove_command;
+};
+
+void AddHubCommands(CLI::App& app, HubCommands& commands) {
+  commands.pull = app.add_subcommand("pull", "Fetch a model from the hub into the store");
+  commands.pull->footer(kPullFooter);
+  commands.pull
+      ->add_option_function<std::string>(
+          "reference",
+          [&commands](const std::string& text) {
+            const Result<ModelReference> reference = ParseModelReference(text);
+            if (!reference.ok()) throw CLI::ValidationError(reference.status().message());
+            commands.pull_command.reference = text;
+          },
+          "What to fetch")
+      ->option_text("hf:OWNER/REPO[/FILE | :QUANT]")
+      ->required();
+  commands.list = app.add_subcommand("list", "List the models in the store");
+  commands.remove = app.add_subcommand("rm", "Remove a model from the store");
+  commands.remove->footer(kRemoveFooter);
+  commands.remove->add_option("name", commands.remove_command.name, "As `remontoir list` shows it")
+      ->option_text("NAME")
+      ->required();
 }
 
 void AddCounts(CLI::App& command, const char* name, std::vector<int32_t>& counts,
@@ -247,6 +308,23 @@ void AddBenchKernelsFlags(CLI::App& command, BenchKernelsOptions& options) {
   command.add_option("--filter", options.filter, "Only kernels whose name contains this")
       ->option_text("TEXT");
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
+}
+
+struct BenchCommands {
+  CLI::App* engine = nullptr;
+  CLI::App* kernels = nullptr;
+  BenchEngineOptions engine_options;
+  BenchKernelsOptions kernels_options;
+};
+
+void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure speed beside the machine's ceilings");
+  bench->footer(kBenchFooter);
+  bench->require_subcommand(1);
+  commands.engine = bench->add_subcommand("engine", "Prompts, single steps and batches of a model");
+  AddBenchEngineFlags(*commands.engine, commands.engine_options);
+  commands.kernels = bench->add_subcommand("kernels", "Each kernel by itself, on one thread");
+  AddBenchKernelsFlags(*commands.kernels, commands.kernels_options);
 }
 
 // The one of `known` that `word` was most likely meant to be; empty when none is near.
@@ -295,6 +373,76 @@ std::string Explain(const CLI::App& app, const CLI::App& command, const CLI::Par
   return error.what();
 }
 
+// -hf is how people know this flag from elsewhere, but CLI11 would read it as -h.
+std::vector<const char*> WithLongHf(int argc, const char* const* argv) {
+  std::vector<const char*> arguments(argv, argv + argc);
+  for (const char*& argument : arguments) {
+    if (std::string_view(argument) == "-hf") argument = "--hf";
+  }
+  return arguments;
+}
+
+// Every subcommand, and what was typed for it.
+struct Commands {
+  CLI::App* serve = nullptr;
+  CLI::App* run = nullptr;
+  CLI::App* inspect = nullptr;
+  EngineFlags serve_flags;
+  EngineFlags run_flags;
+  RunOptions run_options;
+  InspectOptions inspect_options;
+  HubCommands hub;
+  BenchCommands bench;
+};
+
+void AddCommands(CLI::App& app, Commands& commands) {
+  commands.serve = app.add_subcommand("serve", "Answer requests over HTTP");
+  commands.serve->footer(kServeFooter);
+  AddEngineFlags(*commands.serve, commands.serve_flags, true);
+
+  commands.run = app.add_subcommand("run", "Answer once, or chat in the terminal");
+  commands.run->footer(kRunFooter);
+  AddRunFlags(*commands.run, commands.run_options, commands.run_flags);
+
+  commands.inspect = app.add_subcommand("inspect", "Say what a model file holds");
+  commands.inspect->footer(kInspectFooter);
+  commands.inspect->add_option("file", commands.inspect_options.file, "The model file")
+      ->option_text("FILE")
+      ->required();
+  commands.inspect->add_flag("--tensors", commands.inspect_options.tensors,
+                             "List every tensor too");
+  AddHubCommands(app, commands.hub);
+  AddBenchCommands(app, commands.bench);
+}
+
+// Moves what was typed for the one subcommand that was parsed into the invocation.
+Status Take(Commands& commands, Invocation& invocation) {
+  if (commands.serve->parsed()) {
+    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(commands.serve_flags));
+    invocation.command.emplace<ServeOptions>(std::move(engine));
+  } else if (commands.run->parsed()) {
+    REM_ASSIGN_OR_RETURN(commands.run_options.engine, Resolve(commands.run_flags));
+    if (commands.run_options.engine.config.model.file.empty()) {
+      return InvalidArgument(
+          "model is required: remontoir run MODEL, or remontoir run -hf OWNER/REPO");
+    }
+    invocation.command.emplace<RunOptions>(std::move(commands.run_options));
+  } else if (commands.inspect->parsed()) {
+    invocation.command.emplace<InspectOptions>(std::move(commands.inspect_options));
+  } else if (commands.hub.pull->parsed()) {
+    invocation.command.emplace<PullCommand>(std::move(commands.hub.pull_command));
+  } else if (commands.hub.list->parsed()) {
+    invocation.command.emplace<ListCommand>();
+  } else if (commands.hub.remove->parsed()) {
+    invocation.command.emplace<RemoveCommand>(std::move(commands.hub.remove_command));
+  } else if (commands.bench.engine->parsed()) {
+    invocation.command.emplace<BenchEngineOptions>(std::move(commands.bench.engine_options));
+  } else if (commands.bench.kernels->parsed()) {
+    invocation.command.emplace<BenchKernelsOptions>(std::move(commands.bench.kernels_options));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
@@ -303,44 +451,14 @@ Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
   app.set_help_flag("-h,--help", "What can be typed here");
   app.set_version_flag("--version", "remontoir " REMONTOIR_VERSION);
   app.require_subcommand(1);
-
-  EngineFlags serve_flags;
-  EngineFlags run_flags;
-  RunOptions run;
-  InspectOptions inspect;
-
-  CLI::App* serve_command = app.add_subcommand("serve", "Answer requests over HTTP");
-  serve_command->footer(kServeFooter);
-  AddEngineFlags(*serve_command, serve_flags, true);
-
-  CLI::App* run_command = app.add_subcommand("run", "Answer once, or chat in the terminal");
-  run_command->footer(kRunFooter);
-  AddRunFlags(*run_command, run, run_flags);
-
-  CLI::App* inspect_command = app.add_subcommand("inspect", "Say what a model file holds");
-  inspect_command->footer(kInspectFooter);
-  inspect_command->add_option("file", inspect.file, "The model file")
-      ->option_text("FILE")
-      ->required();
-  inspect_command->add_flag("--tensors", inspect.tensors, "List every tensor too");
-
-  BenchEngineOptions bench_engine;
-  BenchKernelsOptions bench_kernels;
-  CLI::App* bench_command =
-      app.add_subcommand("bench", "Measure speed beside the machine's ceilings");
-  bench_command->footer(kBenchFooter);
-  bench_command->require_subcommand(1);
-  CLI::App* bench_engine_command =
-      bench_command->add_subcommand("engine", "Prompts, single steps and batches of a model");
-  AddBenchEngineFlags(*bench_engine_command, bench_engine);
-  CLI::App* bench_kernels_command =
-      bench_command->add_subcommand("kernels", "Each kernel by itself, on one thread");
-  AddBenchKernelsFlags(*bench_kernels_command, bench_kernels);
+  Commands commands;
+  AddCommands(app, commands);
 
   Invocation invocation;
   const CLI::App* command = &app;
   try {
-    app.parse(argc, argv);
+    const std::vector<const char*> arguments = WithLongHf(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) {
     for (const CLI::App* used : app.get_subcommands()) command = used;
     if (error.get_exit_code() == 0) {
@@ -356,19 +474,7 @@ Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
         Explain(app, *command, error, std::vector<std::string>(argv + 1, argv + argc)) +
         "\n(remontoir" + hint + " --help shows what can be typed)");
   }
-  if (serve_command->parsed()) {
-    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(serve_flags));
-    invocation.command = ServeOptions{std::move(engine)};
-  } else if (run_command->parsed()) {
-    REM_ASSIGN_OR_RETURN(run.engine, Resolve(run_flags));
-    invocation.command = std::move(run);
-  } else if (bench_engine_command->parsed()) {
-    invocation.command = std::move(bench_engine);
-  } else if (bench_kernels_command->parsed()) {
-    invocation.command = std::move(bench_kernels);
-  } else {
-    invocation.command = std::move(inspect);
-  }
+  REM_RETURN_IF_ERROR(Take(commands, invocation));
   return invocation;
 }
 

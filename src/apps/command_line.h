@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/bench_options.h"
+#include "apps/hub_options.h"
 #include "base/status.h"
 #include "config/config.h"
 
@@ -44,7 +45,7 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions>
+               BenchKernelsOptions, PullCommand, ListCommand, RemoveCommand>
       command;
 };
 

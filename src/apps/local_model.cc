@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/progress_bar.h"
+#include "apps/pull.h"
 #include "apps/vocabulary_size.h"
 
 namespace remontoir {
@@ -51,7 +52,7 @@ bool IsPartNumber(std::string_view text) {
 }  // namespace
 
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock) {
-  const std::string& path = choice.config.model.file;
+  REM_ASSIGN_OR_RETURN(const std::string path, LocateModel(choice.config.model.file, clock));
   REM_ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(path));
   REM_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromModelFile(file));
   std::optional<ChatTemplate> chat_template;

@@ -24,9 +24,9 @@ struct LocalModel {
   Engine& engine() { return *loaded.engine; }
 };
 
-// Reads, checks and loads choice.config.model.file, takes all memory and starts the engine, with a
-// progress bar when stderr is a terminal. Errors name the file, the field or the key. The clock
-// must outlive the model.
+// Finds (in the store, or pulls), reads, checks and loads choice.config.model.file, takes all
+// memory and starts the engine, with a progress bar when stderr is a terminal. Errors name the
+// file, the field or the key. The clock must outlive the model.
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock);
 
 // As the server shows it; points into `model`.

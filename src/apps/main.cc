@@ -1,4 +1,5 @@
 // The one binary; a file per subcommand beside it.
+#include <csignal>
 #include <cstdio>
 #include <variant>
 
@@ -6,6 +7,8 @@
 #include "apps/bench_kernels.h"
 #include "apps/command_line.h"
 #include "apps/inspect.h"
+#include "apps/list.h"
+#include "apps/pull.h"
 #include "apps/run.h"
 #include "apps/serve.h"
 
@@ -15,13 +18,18 @@ using remontoir::BenchEngineOptions;
 using remontoir::BenchKernelsOptions;
 using remontoir::InspectOptions;
 using remontoir::Invocation;
+using remontoir::ListCommand;
+using remontoir::PullCommand;
+using remontoir::RemoveCommand;
 using remontoir::Result;
 using remontoir::RunOptions;
 using remontoir::ServeOptions;
 using remontoir::Status;
+using remontoir::StatusCode;
 
-constexpr int kExitFailed = 1;  // the file, the model or the server
-constexpr int kExitUsage = 2;   // what was typed
+constexpr int kExitFailed = 1;              // the file, the model or the server
+constexpr int kExitUsage = 2;               // what was typed
+constexpr int kExitStopped = 128 + SIGINT;  // as shells count it
 
 Status Dispatch(const Invocation& invocation) {
   if (const auto* options = std::get_if<InspectOptions>(&invocation.command)) {
@@ -39,6 +47,15 @@ Status Dispatch(const Invocation& invocation) {
   if (const auto* options = std::get_if<BenchKernelsOptions>(&invocation.command)) {
     return remontoir::BenchKernels(*options, stdout);
   }
+  if (const auto* options = std::get_if<PullCommand>(&invocation.command)) {
+    return remontoir::Pull(*options, stdout);
+  }
+  if (const auto* options = std::get_if<ListCommand>(&invocation.command)) {
+    return remontoir::List(*options, stdout);
+  }
+  if (const auto* options = std::get_if<RemoveCommand>(&invocation.command)) {
+    return remontoir::Remove(*options, stdout);
+  }
   return Status::Ok();
 }
 
@@ -55,7 +72,7 @@ int main(int argc, char** argv) {
   if (!status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "remontoir: %s\n", status.message().c_str());
-    return kExitFailed;
+    return status.code() == StatusCode::kCancelled ? kExitStopped : kExitFailed;
   }
   return 0;
 }

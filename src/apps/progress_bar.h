@@ -20,14 +20,16 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Draws when a percent and a tenth of a second have passed since it last did.
-  void Update(int64_t done, int64_t total);
+  // Draws when a tenth of a second has passed since it last did and the percent, or the `detail`
+  // behind it, is another.
+  void Update(int64_t done, int64_t total, std::string_view detail = {});
 
  private:
   const std::string label_;
   const Clock& clock_;
   const Write write_;
   int percent_drawn_ = -1;
+  std::string detail_drawn_;
   TimePoint time_drawn_;
 };
 

@@ -48,7 +48,7 @@ Status Serve(const ServeOptions& options) {
   for (const std::string& note : options.engine.notes) LogWarning(note);
   if (config.model.file.empty()) {
     return InvalidArgument(
-        "no model: name one with --model FILE or model.file in the configuration "
+        "no model: name one with --model MODEL, -hf OWNER/REPO or model.file in the configuration "
         "(scripts/fetch_model fetches a small one)");
   }
   REM_ASSIGN_OR_RETURN(ServiceOptions service_options, PlanService(config.server));

@@ -186,7 +186,7 @@ class FileDownload {
         context_(context),
         partial_(partial),
         progress_(context),
-        expected_(Merge(partial.state().expected, task.listed)) {}
+        expected_(MergeExpectations(partial.state().expected, task.listed)) {}
 
   Result<DownloadedFile> Run();
 

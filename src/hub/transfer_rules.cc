@@ -37,7 +37,8 @@ std::string Bytes(int64_t bytes) { return std::to_string(bytes) + " bytes"; }
 // What a linked header says wins over the list, which may be older than the file.
 Expectation ExpectedOf(const ResponseFacts& facts, const Expectation& listed,
                        std::optional<int64_t> length) {
-  return Merge(Merge(facts.linked, listed), {Sha256FromText(facts.etag), length});
+  return MergeExpectations(MergeExpectations(facts.linked, listed),
+                           {Sha256FromText(facts.etag), length});
 }
 
 Status RefusedStatus(const ResponseFacts& facts, const Question& question) {
@@ -88,21 +89,24 @@ ResponseDecision DecideOn206(const ResponseFacts& facts, int64_t offset, const P
   if (!facts.content_range || facts.content_range->first != offset) {
     return restart(": the server sends another part than bytes from " + std::to_string(offset));
   }
-  const Expectation now = Merge(facts.linked, {"", facts.content_range->total});
+  const Expectation now = MergeExpectations(facts.linked, {"", facts.content_range->total});
   const bool proven = !facts.linked.sha256.empty() && facts.linked.sha256 == state.expected.sha256;
   if (Differ(now, state.expected) || (!proven && Differ(facts.etag, state.etag))) {
     return restart(" has changed on the server since the download began");
   }
-  return {ResponseAction::kAppend, Merge(Merge(now, state.expected), listed), {}};
+  return {ResponseAction::kAppend,
+          MergeExpectations(MergeExpectations(now, state.expected), listed),
+          {}};
 }
 
 ResponseDecision DecideOn416(const ResponseFacts& facts, const PartialState& state,
                              const Expectation& listed, const Question& question) {
   const auto total = facts.content_range ? facts.content_range->total : std::nullopt;
-  const Expectation expected = Merge(Merge(facts.linked, state.expected), listed);
+  const Expectation expected =
+      MergeExpectations(MergeExpectations(facts.linked, state.expected), listed);
   if (total == state.bytes && !Differ(facts.linked, state.expected) &&
       !Differ(facts.etag, state.etag) && !Differ(expected.size_bytes, total)) {
-    return {ResponseAction::kCheck, Merge(expected, {"", total}), {}};
+    return {ResponseAction::kCheck, MergeExpectations(expected, {"", total}), {}};
   }
   return {
       ResponseAction::kRestart,
@@ -146,7 +150,7 @@ NextStep Retry(Status why, const AttemptEnd& end, const RetryPolicy& policy, Tal
 
 }  // namespace
 
-Expectation Merge(const Expectation& first, const Expectation& second) {
+Expectation MergeExpectations(const Expectation& first, const Expectation& second) {
   return {first.sha256.empty() ? second.sha256 : first.sha256,
           first.size_bytes ? first.size_bytes : second.size_bytes};
 }
@@ -212,7 +216,7 @@ std::string StrongEtag(std::string_view etag) {
 
 int64_t ResumeOffset(const PartialState& state, const Expectation& listed) {
   if (Differ(state.expected, listed)) return 0;
-  const Expectation expected = Merge(state.expected, listed);
+  const Expectation expected = MergeExpectations(state.expected, listed);
   if (expected.size_bytes && state.bytes > *expected.size_bytes) return 0;
   if (StrongEtag(state.etag).empty() && expected.sha256.empty()) return 0;
   return state.bytes;

@@ -17,7 +17,7 @@ struct Expectation {
 };
 
 // What both say; where both do, the first wins.
-Expectation Merge(const Expectation& first, const Expectation& second);
+Expectation MergeExpectations(const Expectation& first, const Expectation& second);
 
 // Content-Range: "bytes 100-199/200" or, with 416, "bytes */200".
 struct ContentRange {

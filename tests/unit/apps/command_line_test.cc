@@ -70,6 +70,25 @@ TEST(CommandLine, ReadsInspect) {
   EXPECT_TRUE(std::get<InspectOptions>(invocation->command).tensors);
 }
 
+TEST(CommandLine, ReadsHubCommands) {
+  const auto pull = Parse({"pull", "hf:o/r:Q4_0"});
+  ASSERT_TRUE(pull.ok()) << pull.status().message();
+  EXPECT_EQ(std::get<PullCommand>(pull->command).reference, "hf:o/r:Q4_0");
+  EXPECT_TRUE(std::holds_alternative<ListCommand>(Parse({"list"})->command));
+  EXPECT_EQ(std::get<RemoveCommand>(Parse({"rm", "o/r/a.gguf"})->command).name, "o/r/a.gguf");
+}
+
+TEST(CommandLine, TakesAReferenceInPlaceOfAModel) {
+  for (const char* flag : {"-hf", "--hf"}) {
+    const auto serve = Parse({"serve", flag, "o/r:Q4_0", "--port", "1"});
+    ASSERT_TRUE(serve.ok()) << serve.status().message();
+    EXPECT_EQ(std::get<ServeOptions>(serve->command).engine.config.model.file, "hf:o/r:Q4_0");
+    const auto run = Parse({"run", flag, "hf:o/r/a.gguf", "-p", "x"});
+    ASSERT_TRUE(run.ok()) << run.status().message();
+    EXPECT_EQ(std::get<RunOptions>(run->command).engine.config.model.file, "hf:o/r/a.gguf");
+  }
+}
+
 TEST(CommandLine, SaysWhatIsWrong) {
   const std::string path = WriteConfig("server:\n  prot: 1\n");
   const struct {
@@ -80,6 +99,10 @@ TEST(CommandLine, SaysWhatIsWrong) {
       {{"sevre"}, "sevre is no command; did you mean serve?"},
       {{"inspect"}, "file is required"},
       {{"run"}, "model is required"},
+      {{"run", "-hf", "model"}, "-hf: model reference 'model': no '/'"},
+      {{"pull"}, "reference is required"},
+      {{"pull", "hf:../r"}, "the owner is no name of the hub"},
+      {{"rm"}, "name is required"},
       {{"serve", "--prot", "80"}, "--prot is no flag of `serve`; did you mean --port?"},
       {{"inspect", "a.gguf", "--tensor"}, "did you mean --tensors?"},
       {{"serve", "--port", "many"}, "--port: server.port: wants a whole number from 0 to 65535"},
@@ -101,7 +124,7 @@ TEST(CommandLine, SaysWhatIsWrong) {
 }
 
 TEST(CommandLine, TeachesInHelp) {
-  for (const char* command : {"serve", "run", "inspect"}) {
+  for (const char* command : {"serve", "run", "inspect", "pull", "rm"}) {
     const Result<Invocation> invocation = Parse({command, "--help"});
     ASSERT_TRUE(invocation.ok()) << invocation.status().message();
     EXPECT_THAT(invocation->text, HasSubstr("Examples:"));

@@ -31,6 +31,19 @@ TEST(ProgressBar, DrawsAtMostTenTimesASecondAndClearsItself) {
   EXPECT_EQ(drawn[2], "\r\x1b[K");
 }
 
+TEST(ProgressBar, FitsADetailBehindItIn80Columns) {
+  ManualClock clock;
+  std::vector<std::string> drawn;
+  ProgressBar bar("downloading 10/12", clock,
+                  [&](std::string_view text) { drawn.emplace_back(text); });
+  bar.Update(100, 200, "1.2 GB of 4.2 GB, 3.4 MB/s, 100 s left");
+  clock.AdvanceUs(100'000);
+  bar.Update(100, 200, "another");  // at the same percent
+  ASSERT_EQ(drawn.size(), 2u);
+  EXPECT_LT(drawn[0].size() - std::string_view("\r\x1b[K").size(), 80u);
+  EXPECT_NE(drawn[1].find("[######      ]  50 %  another"), std::string::npos);
+}
+
 TEST(ProgressBar, StaysWithinItsCellsWhateverItIsTold) {
   ManualClock clock;
   std::string last;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <thread>
 
 #include "tests/unit/hub/fake_hub.h"
@@ -266,7 +267,9 @@ TEST(Pull, TwoAtOnceDownloadOnce) {
     second_waits = true;
   };
   pull.options().on_progress = [&](const PullProgress&) {
-    while (!second_waits) std::this_thread::yield();
+    for (int ms = 0; ms < 10'000 && !second_waits; ++ms) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   };
   const auto one = [&] {
     const auto pulled = pull.Pull(hub, kReference);
