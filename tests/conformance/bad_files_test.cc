@@ -62,7 +62,8 @@ TEST(Inspect, NamesWhatIsWrongWithEveryBrokenGguf) {
   // A name that says nothing, so that only the file's content can be named.
   const std::string neutral = folder + "/m.gguf";
   int files = 0;
-  for (const auto& entry : ReadJson(TestData("bad/manifest.json")).as_array()) {
+  const auto manifest = ReadJson(TestData("bad/manifest.json"));
+  for (const auto& entry : manifest.as_array()) {
     const std::string name(entry.at("file").as_string());
     if (!name.ends_with(".gguf")) continue;
     ++files;

@@ -1,6 +1,8 @@
 // Promise 5: an answer's bytes don't depend on load, chunking, threads, or on how it is computed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <memory>
 #include <string>
 #include <vector>
@@ -125,14 +127,17 @@ TEST_P(TinySameBits, ScoringAnAnswerGivesTheLogprobsOfItsDecode) {
   }
 }
 
+std::string FileName(const testing::TestParamInfo<const char*>& file) {
+  std::string name = file.param;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, TinySameBits,
                          testing::Values("tiny-llama.f32.gguf", "tiny-llama.q8_0.gguf",
                                          "tiny-mixtral.q8_0.gguf", "tiny-llamaq.q4_k.gguf"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           for (char& c : name) c = std::isalnum(c) != 0 ? c : '_';
-                           return name;
-                         });
+                         FileName);
 
 std::vector<std::vector<TokenId>> RealPrompts() {
   std::vector<std::vector<TokenId>> prompts;

@@ -88,10 +88,11 @@ TEST_P(SmolLm2, HasTheReferencesPerplexityOnBothTexts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, SmolLm2, testing::Values(kFloat32, kEightBit),
-                         [](const testing::TestParamInfo<Tolerance>& info) {
-                           return info.param.compute == ComputeMode::kF32 ? "Float32" : "Default";
-                         });
+std::string ModeName(const testing::TestParamInfo<Tolerance>& mode) {
+  return mode.param.compute == ComputeMode::kF32 ? "Float32" : "Default";
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, SmolLm2, testing::Values(kFloat32, kEightBit), ModeName);
 
 }  // namespace
 }  // namespace remontoir
