@@ -20,10 +20,10 @@ enum class ComputeMode : uint8_t {
 
 // Bounds of any round; memory is planned from them.
 struct RoundLimits {
-  int32_t rows_max = 512;        // tokens of a round
+  int32_t rows_max = 512;  // tokens of a round
   int32_t sequences_max = 8;
   int32_t logit_rows_max = 128;
-  int32_t context_max = 0;       // keys of one sequence
+  int32_t context_max = 0;  // keys of one sequence
 };
 
 // One mixed round: the rows of all sequences, sequence by sequence, positions ascending.

@@ -17,8 +17,8 @@ namespace remontoir {
 struct TensorInfo {
   std::string_view name;
   TensorView view;
-  int file_index = 0;          // which split file holds it
-  uint64_t file_offset = 0;    // of its first byte in that file
+  int file_index = 0;        // which split file holds it
+  uint64_t file_offset = 0;  // of its first byte in that file
 };
 
 // Strings that lie in the mapped file.
@@ -33,8 +33,9 @@ class StringArrayView {
   std::span<const std::string_view> strings_;
 };
 
-// Everything read was checked against the file's size before it was used; views live as long as this.
-// Getters: NotFound names the key that is missing; InvalidArgument names key, found and wanted type.
+// Everything read was checked against the file's size before it was used; views live as long as
+// this. Getters: NotFound names the key that is missing; InvalidArgument names key, found and
+// wanted type.
 class ModelFile {
  public:
   // Opens GGUF v2/v3, single or split (given its first part): maps all parts, checks header,
@@ -51,15 +52,19 @@ class ModelFile {
   int64_t size_bytes() const;  // of all parts
 
   bool Has(std::string_view key) const;
-  Result<uint64_t> GetUint(std::string_view key) const;    // any integer type, not negative
-  Result<double> GetFloat(std::string_view key) const;     // F32 or F64, as stored (may be NaN)
+  Result<uint64_t> GetUint(std::string_view key) const;  // any integer type, not negative
+  Result<double> GetFloat(std::string_view key) const;   // F32 or F64, as stored (may be NaN)
   Result<bool> GetBool(std::string_view key) const;
   Result<std::string_view> GetString(std::string_view key) const;
   Result<StringArrayView> GetStringArray(std::string_view key) const;
   Result<std::vector<int64_t>> GetIntArray(std::string_view key) const;  // any integer type
   Result<std::vector<float>> GetFloatArray(std::string_view key) const;  // F32 elements
   // Values for people: one line a key, long arrays and strings shortened.
-  struct MetadataLine { std::string_view key; std::string type; std::string value; };
+  struct MetadataLine {
+    std::string_view key;
+    std::string type;
+    std::string value;
+  };
   std::vector<MetadataLine> DescribeMetadata() const;
 
   std::span<const TensorInfo> tensors() const;

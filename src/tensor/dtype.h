@@ -8,16 +8,28 @@
 namespace remontoir {
 
 enum class DType : uint8_t {
-  kF32, kF16, kBF16,
-  kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0,
-  kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
-  kIQ4_NL, kIQ4_XS, kMXFP4,
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+  kIQ4_NL,
+  kIQ4_XS,
+  kMXFP4,
 };
 inline constexpr int kDTypeCount = 16;
 
 struct DTypeInfo {
-  std::string_view name;     // as public tools spell it: "Q4_1"
-  int32_t block_elements;    // values a block holds; a row is a whole number of blocks
+  std::string_view name;   // as public tools spell it: "Q4_1"
+  int32_t block_elements;  // values a block holds; a row is a whole number of blocks
   int32_t block_bytes;
 };
 

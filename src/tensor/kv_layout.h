@@ -18,9 +18,9 @@ inline constexpr int32_t Index(KvPageId page) { return static_cast<int32_t>(page
 
 struct KvLayerShape {
   int32_t kv_heads = 0;
-  int32_t key_width = 0;    // values in one head's key
-  int32_t value_width = 0;  // values in one head's value
-  DType type = DType::kF16; // kF16, kBF16 or kF32
+  int32_t key_width = 0;         // values in one head's key
+  int32_t value_width = 0;       // values in one head's value
+  DType type = DType::kF16;      // kF16, kBF16 or kF32
   int32_t statistics_bytes = 0;  // a page and head, for the sparse mode; 0 in exact mode
 };
 

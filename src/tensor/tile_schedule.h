@@ -11,12 +11,12 @@ inline constexpr int kRowGroupPositions = 8;  // positions of a row group, at mu
 inline constexpr int32_t kAllHeads = -1;
 
 // A work item is one row group: up to 8 neighbouring positions of one sequence (times the query
-// heads that share a KV head). Its list names the key blocks to visit, ascending; a block that isn't
-// listed is never touched. Storage belongs to a TileScheduleBuilder.
+// heads that share a KV head). Its list names the key blocks to visit, ascending; a block that
+// isn't listed is never touched. Storage belongs to a TileScheduleBuilder.
 struct TileSchedule {
   int32_t keys_per_block = 0;
-  std::span<const int32_t> group_sequence;   // [groups] index into the batch
-  std::span<const int32_t> group_head;       // [groups] KV head, or kAllHeads: the same list for all
+  std::span<const int32_t> group_sequence;  // [groups] index into the batch
+  std::span<const int32_t> group_head;      // [groups] KV head, or kAllHeads: the same list for all
   std::span<const int32_t> group_first_row;  // [groups] row of the batch
   std::span<const int32_t> group_rows;       // [groups] 1 ... kRowGroupPositions
   std::span<const int32_t> list_begin;       // [groups + 1] CSR into block and edge
@@ -41,10 +41,10 @@ class TileScheduleBuilder {
   TileScheduleBuilder(int32_t rows_max, int32_t sequences_max, int64_t context_max,
                       int32_t keys_per_block);
 
-  // Causal attention over full lists, windowed when window > 0. cu_seqlens_q [b + 1] are the rows of
-  // each sequence in the batch, cu_seqlens_k [b + 1] the running sum of keys after this round: the
-  // rows of sequence s are its last positions. Row groups stand at absolute positions. Longest list
-  // first. The result is valid until the next Build.
+  // Causal attention over full lists, windowed when window > 0. cu_seqlens_q [b + 1] are the rows
+  // of each sequence in the batch, cu_seqlens_k [b + 1] the running sum of keys after this round:
+  // the rows of sequence s are its last positions. Row groups stand at absolute positions. Longest
+  // list first. The result is valid until the next Build.
   const TileSchedule& Build(std::span<const int32_t> cu_seqlens_q,
                             std::span<const int64_t> cu_seqlens_k, int32_t window);
 
