@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/random.h"
 #include "tests/unit/hub/fake_hub.h"
 
 namespace remontoir {
@@ -312,6 +313,55 @@ TEST(Pull, GivesUpOnASilentServerAndGoesOn) {
   ASSERT_TRUE(pulled.ok()) << pulled.status().message();
   EXPECT_EQ(hub.seen().back().Header("range"), "bytes=1000-");
   EXPECT_THAT(pull.notes().front(), HasSubstr("came in 150 ms"));
+}
+
+// One of the ways to answer badly or well, drawn from `random` by what was drawn before.
+FakeHub::Script AnyScript(FakeHub& hub, const CounterRandom& random, uint64_t& counter) {
+  const size_t bytes = random.Bits(counter++) % (kSize + 1);
+  switch (random.Bits(counter++) % 8) {
+    case 0: return Status503();
+    case 1: return [](const SeenRequest&) { return RawAnswer{}; };
+    case 2:
+      return [](const SeenRequest&) {
+        return Answer(206, {"Content-Range: bytes 0-9/300000"}, "0123456789");
+      };
+    case 3: return [](const SeenRequest&) { return Answer(416, {}); };
+    case 4:  // the file changes, and the first answer about the new one is cut
+      return [&hub, bytes](const SeenRequest& request) {
+        HostedFile& file = hub.File("m.gguf");
+        const bool first = file.etag == "\"v1\"";
+        file.content = Content(kSize, first ? 2 : 1);
+        file.etag = first ? "\"v2\"" : "\"v1\"";
+        file.sha256 = first ? kOtherDigest : kDigest;
+        return BreakOff(hub, bytes)(request);
+      };
+    default: return BreakOff(hub, bytes);
+  }
+}
+
+TEST(Pull, AnyMixOfFaultsEndsWithOneOfTheRightFilesOrWithNone) {
+  int arrived = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const CounterRandom random(seed, 0);
+    uint64_t counter = 0;
+    FakeHub hub;
+    hub.HostModel(random.Bits(counter++) % 2 == 0 ? Teller::kHeadersAndList : Teller::kNobody);
+    hub.File("m.gguf").ranges = random.Bits(counter++) % 4 != 0;
+    std::vector<FakeHub::Script> scripts;
+    for (uint64_t i = random.Bits(counter++) % 8; i > 0; --i) {
+      scripts.push_back(AnyScript(hub, random, counter));
+    }
+    hub.Play(scripts);
+    PullFixture pull;
+    pull.options().retry.backoff_first_ms = 0;
+    const auto pulled = pull.Pull(hub, kReference);
+    const std::string content = ReadFile(pull.folder() / kName);
+    EXPECT_EQ(pulled.ok(), !content.empty()) << "seed " << seed;
+    if (!pulled.ok()) continue;
+    ++arrived;
+    EXPECT_TRUE(content == Content(kSize, 1) || content == Content(kSize, 2)) << "seed " << seed;
+  }
+  EXPECT_GT(arrived, 20);
 }
 
 }  // namespace
