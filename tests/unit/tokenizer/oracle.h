@@ -53,12 +53,15 @@ inline std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
+inline Result<Tokenizer> LoadTokenizer(const std::string& path) {
+  REM_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::Open(path));
+  return Tokenizer::FromModelFile(file);
+}
+
 // Loaded once for the test program.
 inline const Tokenizer& SmolLm2() {
   static const Tokenizer tokenizer = [] {
-    Result<ModelFile> file = ModelFile::Open(DefaultModelPath());
-    EXPECT_TRUE(file.ok()) << file.status().message();
-    Result<Tokenizer> loaded = Tokenizer::FromModelFile(*file);
+    Result<Tokenizer> loaded = LoadTokenizer(DefaultModelPath());
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
     return std::move(loaded).value();
   }();
