@@ -196,9 +196,9 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
     add_switch("--any-model-name", "server.any_model_name", "true",
                "Answer whatever model name a request gives");
     add_switch("--enable-kv-prefetch", "kv_cache.strategy", "bucketed_prealloc_v2",
-               "Take KV room at start, in buckets, pre-faulted and locked");
+               "KV room in buckets, pre-faulted and locked (no effect yet)");
     add_switch("--use-custom-flash-attn", "attention.mode", "auto",
-               "Attention that may skip in long contexts");
+               "Attention that may skip in long contexts (no effect yet)");
   }
 }
 
