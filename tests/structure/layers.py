@@ -16,6 +16,7 @@ FAMILY_NAMES_ALLOWED = {
     "model/families.cc": "lists the families that this build knows",
     "tokenizer/pretokenizer.cc": "pre-tokenizers are named after models in the files' own metadata",
     "tokenizer/vocabulary.cc": "so are kinds of vocabularies",
+    "tokenizer/tokenizer.cc": "likewise",
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
