@@ -302,7 +302,8 @@ void ServiceImpl::ReplyError(HttpExchange& exchange, const ErrorBody& error) {
 
 HttpResponse ServiceImpl::Refusal(int status, std::string_view reason) {
   HttpHeaders headers = {{kHeaderRequestId, RandomRequestId()},
-                         {kHeaderInferenceVersion, InferenceVersion(options_.version)}};
+                         {kHeaderInferenceVersion, InferenceVersion(options_.version)},
+                         {kHeaderProcessingMs, "0"}};
   return ErrorResponse(std::move(headers), HttpRefusal(status, reason));
 }
 
