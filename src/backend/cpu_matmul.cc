@@ -11,11 +11,13 @@ namespace {
 
 // Rows of a tile: their 8-bit form stays in the second-level cache while panels pass by.
 constexpr int32_t kTileRows = 64;
-// Multiplications of a tile: some tens of microseconds, so that a tile on a descheduled worker
-// delays a step little and claiming one costs nothing beside it.
-constexpr int64_t kTileProducts = int64_t{1} << 20;
-// With few rows a tile is bound by reading its panels: about as long, in bytes.
-constexpr int64_t kTilePanelBytes = int64_t{64} << 10;
+// Bounds of a tile, in multiplications and in bytes of panels: some ten microseconds, so that a
+// tile on a descheduled worker delays a step little. Bigger ones stream better: where a tile begins
+// the processor's prefetchers start anew.
+constexpr int64_t kTileProducts = int64_t{2} << 20;
+constexpr int64_t kTilePanelBytes = int64_t{256} << 10;
+// Few tiles are cut further until each worker has one, down to what is worth handing over.
+constexpr int64_t kTilePanelBytesMin = int64_t{16} << 10;
 
 // Where one run of tiles of a step lies.
 struct TileGrid {
@@ -26,18 +28,25 @@ struct TileGrid {
   int32_t tiles() const { return row_tiles * panel_tiles; }
 };
 
-TileGrid PlanGrid(const PackedLayout& layout, int32_t rows) {
-  TileGrid grid;
-  grid.row_tiles = (rows + kTileRows - 1) / kTileRows;
-  const int64_t tile_rows = std::min(rows, kTileRows);
-  const int64_t by_work =
-      kTileProducts / (kPanelRows * layout.in_width * std::max<int64_t>(1, tile_rows));
-  const int64_t by_bytes = kTilePanelBytes / layout.panel_bytes;
+int64_t DivideUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers) {
   const int64_t panels = layout.panel_count();
-  grid.panels_per_tile =
-      static_cast<int32_t>(std::clamp<int64_t>(std::min(by_work, by_bytes), 1, panels));
-  grid.panel_tiles =
-      static_cast<int32_t>((panels + grid.panels_per_tile - 1) / grid.panels_per_tile);
+  const int64_t products =
+      panels * kPanelRows * layout.in_width * std::min<int64_t>(rows, kTileRows);
+  const int64_t bytes = layout.bytes();
+  int64_t panel_tiles =
+      std::max(DivideUp(products, kTileProducts), DivideUp(bytes, kTilePanelBytes));
+  const int64_t row_tiles = DivideUp(rows, kTileRows);
+  if (row_tiles < workers) {
+    panel_tiles = std::max(panel_tiles, std::min(DivideUp(panel_tiles, workers) * workers,
+                                                 bytes / kTilePanelBytesMin));
+  }
+  const int64_t panels_per_tile = DivideUp(panels, std::clamp<int64_t>(panel_tiles, 1, panels));
+  TileGrid grid;
+  grid.row_tiles = static_cast<int32_t>(row_tiles);
+  grid.panel_tiles = static_cast<int32_t>(DivideUp(panels, panels_per_tile));
+  grid.panels_per_tile = static_cast<int32_t>(panels_per_tile);
   return grid;
 }
 
@@ -139,7 +148,7 @@ class MatMulStep final : public Step {
     int32_t tiles = 0;
     for (int32_t p = 0; p < group_.count; ++p) {
       grids_[static_cast<size_t>(p)] =
-          PlanGrid(group_.products[static_cast<size_t>(p)].weight->layout, rows_);
+          PlanGrid(group_.products[static_cast<size_t>(p)].weight->layout, rows_, round_.workers);
       tiles += grids_[static_cast<size_t>(p)].tiles();
     }
     return tiles;
@@ -186,7 +195,8 @@ class GroupedMatMulStep final : public Step {
       const int32_t rows = routing.first_row[e + 1] - routing.first_row[e];
       for (int32_t p = 0; p < group_.count; ++p) {
         const ProductPlan* plan = &group_.products[static_cast<size_t>(p)];
-        runs_.push_back({tiles, expert, rows, plan, PlanGrid(plan->weight->layout, rows)});
+        runs_.push_back(
+            {tiles, expert, rows, plan, PlanGrid(plan->weight->layout, rows, round_.workers)});
         tiles += runs_.back().grid.tiles();
       }
     }

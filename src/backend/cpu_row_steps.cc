@@ -14,7 +14,7 @@ namespace remontoir {
 namespace {
 
 // Values of a tile: some microseconds of work, and it fits the first-level cache.
-constexpr int64_t kTileValues = 8192;
+constexpr int64_t kTileValues = 4096;
 
 int32_t RowsPerTile(int64_t width) {
   return static_cast<int32_t>(std::max<int64_t>(1, kTileValues / width));
