@@ -134,6 +134,11 @@ Result<std::unique_ptr<ModelRunner>> LoadModel(const ModelFile& file, const Mode
   REM_ASSIGN_OR_RETURN(const RopeScaling scaling, ReadRopeScaling(file, *info.family, shape));
   shape.rope =
       MakeRope(info.family->rope_pairing, shape.rotary_width, scaling, factors, options.rope);
+  if (shape.window_period > 0) {
+    REM_ASSIGN_OR_RETURN(const RopeScaling windowed, ReadWindowedRopeScaling(file, *info.family));
+    shape.windowed_rope =
+        MakeRope(info.family->rope_pairing, shape.rotary_width, windowed, {}, options.rope);
+  }
   WeightLoader loader(file, info.tensors, *backend, progress);
   REM_ASSIGN_OR_RETURN(const ModelWeights weights, loader.Load(shape));
   const RoundLimits limits = MakeRoundLimits(shape, options);

@@ -110,6 +110,7 @@ const ModelCase kModels[] = {
     {"tiny-llama.q8_0", "tiny-llama.q8_0.gguf"},
     {"tiny-llama-split", "tiny-llama-split-00001-of-00003.gguf"},
     {"tiny-llama31.f32", "tiny-llama31.f32.gguf"},
+    {"tiny-gemma3.f32", "tiny-gemma3.f32.gguf"},
     {"tiny-llama-upcycled.f16", "tiny-llama-upcycled.f16.gguf"},
     {"tiny-mixtral.f32", "tiny-mixtral.f32.gguf"},
     {"tiny-mixtral.f16", "tiny-mixtral.f16.gguf"},
