@@ -11,13 +11,15 @@ inline std::string TestData(const std::string& name) {
   return std::string(REMONTOIR_TEST_DATA) + "/" + name;
 }
 
-// SmolLM2-135M-Instruct.Q4_1.gguf as scripts/fetch_model leaves it.
-inline std::string DefaultModelPath() {
+// A model as scripts/fetch_model leaves it.
+inline std::string StoredModelPath(const std::string& file) {
   const char* home = std::getenv("REMONTOIR_HOME");
   const std::string folder = home != nullptr && *home != '\0'
                                  ? std::string(home)
                                  : std::string(std::getenv("HOME")) + "/.cache/remontoir";
-  return folder + "/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return folder + "/" + file;
 }
+
+inline std::string DefaultModelPath() { return StoredModelPath("SmolLM2-135M-Instruct.Q4_1.gguf"); }
 
 }  // namespace remontoir
