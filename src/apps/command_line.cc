@@ -419,7 +419,7 @@ void AddCommands(CLI::App& app, Commands& commands) {
 Status Take(Commands& commands, Invocation& invocation) {
   if (commands.serve->parsed()) {
     REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(commands.serve_flags));
-    invocation.command.emplace<ServeOptions>(std::move(engine));
+    invocation.command = ServeOptions{std::move(engine)};
   } else if (commands.run->parsed()) {
     REM_ASSIGN_OR_RETURN(commands.run_options.engine, Resolve(commands.run_flags));
     if (commands.run_options.engine.config.model.file.empty()) {

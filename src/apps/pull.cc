@@ -2,6 +2,7 @@
 #include "apps/pull.h"
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -90,7 +91,7 @@ std::string ProgressDetail(const DownloadProgress& progress) {
   if (progress.checking || progress.bytes_per_s < 1) return detail;
   detail += ", " + SizeText(static_cast<int64_t>(progress.bytes_per_s)) + "/s";
   const auto missing_bytes = static_cast<double>(progress.total_bytes - progress.done_bytes);
-  const auto seconds = static_cast<int64_t>(missing_bytes / progress.bytes_per_s + 0.5);
+  const int64_t seconds = std::llround(missing_bytes / progress.bytes_per_s);
   constexpr int64_t kMinuteS = 60;
   constexpr int64_t kHourS = 60 * kMinuteS;
   if (seconds < 2 * kMinuteS) return detail + ", " + std::to_string(seconds) + " s left";

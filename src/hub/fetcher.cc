@@ -141,7 +141,7 @@ Status Fetcher::GetHop(Hop& hop) {
   const auto add_header = [&](const std::string& line) {
     curl_slist* longer = curl_slist_append(headers.get(), line.c_str());
     REM_CHECK(longer != nullptr, "libcurl has memory");
-    headers.release();
+    static_cast<void>(headers.release());  // it is the head of the longer list
     headers.reset(longer);
   };
   add_header("Accept: */*");

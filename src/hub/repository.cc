@@ -100,6 +100,7 @@ std::vector<Candidate> CandidatesOf(const std::vector<RepositoryFile>& listed) {
     candidate.files.push_back(&file);
   }
   std::vector<Candidate> candidates;
+  candidates.reserve(by_first_name.size());
   for (auto& [name, candidate] : by_first_name) candidates.push_back(std::move(candidate));
   return candidates;
 }
@@ -114,6 +115,7 @@ Result<std::vector<RepositoryFile>> Parts(const ModelReference& reference, Candi
   std::sort(candidate.files.begin(), candidate.files.end(),
             [](const auto* a, const auto* b) { return a->name < b->name; });
   std::vector<RepositoryFile> parts;
+  parts.reserve(candidate.files.size());
   for (const RepositoryFile* file : candidate.files) parts.push_back(*file);
   if (static_cast<int>(parts.size()) != candidate.count) {
     return InvalidArgument(reference.Repository() + " has " + std::to_string(parts.size()) +
@@ -135,6 +137,7 @@ Result<std::vector<RepositoryFile>> ChooseByQuant(const ModelReference& referenc
   }
   if (fitting.size() == 1) return Parts(reference, std::move(fitting.front()));
   std::vector<RepositoryFile> firsts;
+  firsts.reserve(fitting.size());
   for (const Candidate& candidate : fitting) firsts.push_back(*candidate.files.front());
   return InvalidArgument("several models in " + reference.Repository() + " are " +
                          std::string(quant) + ": name one of " + DescribeFiles(firsts) +
