@@ -13,10 +13,12 @@ import time
 LONG_SECONDS = 20.0  # a measurement that takes longer is repeated LONG_ROUNDS times only
 LONG_ROUNDS = 5
 QUICK_SECONDS = 13.5 * 60  # after that --quick starts no further round
+LONG_TOKENS = 8192  # rows of so many tokens try only the types that were good in shorter ones
 STEPS = 32
 BATCH_DEPTH = 512
+BUSY_DEPTH = 16
 BUSY_STEPS = 300
-BUSY_SECONDS_MAX = 60  # a side that collapses beside busy processes gets this long
+STEPS_SECONDS_MAX = 60  # a side that collapses beside busy processes gets this long
 CLOCK_TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -33,8 +35,8 @@ class Row:
         return f"{self.row}_{self.sequences if self.row == 'batch' else self.tokens}"
 
     def request(self):
-        steps = 0 if self.row == "prompt" else STEPS
-        return {"row": self.row, "tokens": self.tokens, "sequences": self.sequences, "steps": steps}
+        request = {"row": self.row, "tokens": self.tokens, "sequences": self.sequences}
+        return request if self.row == "prompt" else request | {"steps": STEPS, "seconds_max": STEPS_SECONDS_MAX}
 
 
 # Deep decodes come after the prompts whose keys they use; the longest prompt comes last but for its decode.
@@ -114,20 +116,28 @@ def spread(values):
     return {"median": round(statistics.median(values), 2), "low": round(min(values), 2), "high": round(max(values), 2)}
 
 
+def spell(setting):
+    """A setting for people, e.g. Q4_0 fa."""
+    return setting["type"] + " fa" * setting["flash_attention"] + " unified" * setting["unified"]
+
+
 class Comparison:
     """Both sides, the peer's files, and what was measured so far."""
 
-    def __init__(self, ours, peer, files, same_file, deadline):
+    def __init__(self, ours, peer, files, same_type, deadline):
         self.ours = ours
         self.peer = peer
         self.files = files  # type -> path
-        self.same_type = same_file
+        self.same_type = same_type
         self.deadline = deadline
-        self.likely = None  # the peer's best type so far, for rows too long to try everything
+        self.chosen = {}  # by row
+        self.likely = {}  # the peer's best type for a kind of row so far, for rows too long to try all
 
     def settings(self, row):
         """All that the peer is tried with for a row."""
-        types = self.files if row.tokens < 8192 or not self.likely else {self.same_type, self.likely}
+        types = list(self.files)
+        if row.tokens >= LONG_TOKENS and row.row in self.likely:
+            types = [t for t in types if t in (self.same_type, self.likely[row.row])]
         unified = (False, True) if row.row == "batch" else (False,)
         return [
             {"type": t, "file": self.files[t], "flash_attention": fa, "unified": u}
@@ -142,15 +152,17 @@ class Comparison:
 
     def choose(self, row):
         """The peer's fastest setting on the same file, and on any."""
+        if row.name in self.chosen:
+            return self.chosen[row.name]
         tried = []
         for setting in self.settings(row):
             speed, _ = self.peer_speed(row, setting)
             tried.append((speed, setting))
-            name = f"{setting['type']}{' fa' if setting['flash_attention'] else ''}{' unified' if setting['unified'] else ''}"
-            say(f"{row.name}: trying llama.cpp {name}: {speed:.1f} tok/s")
+            say(f"{row.name}: trying llama.cpp {spell(setting)}: {speed:.1f} tok/s")
         best = max(tried, key=lambda t: t[0])[1]
         same = max((t for t in tried if t[1]["type"] == self.same_type), key=lambda t: t[0])[1]
-        self.likely = best["type"]
+        self.likely[row.row] = best["type"]
+        self.chosen[row.name] = same, best
         return same, best
 
     def measure(self, row, rounds):
@@ -210,6 +222,7 @@ class BusyProcesses:
         spin = [sys.executable, "-c", "while True: pass"]
         self.processes = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(self.count)]
         time.sleep(0.5)
+        return self
 
     def __exit__(self, *_):
         for process in self.processes:
@@ -219,8 +232,9 @@ class BusyProcesses:
 
 def measure_busy(comparison, cores):
     """Single steps of both sides, quiet and beside a busy process for each core."""
-    request = {"row": "decode", "tokens": 16, "sequences": 1, "steps": BUSY_STEPS, "seconds_max": BUSY_SECONDS_MAX}
-    setting = comparison.choose(Row("decode", 16))[1]
+    row = Row("decode", BUSY_DEPTH)
+    request = row.request() | {"steps": BUSY_STEPS}
+    setting = comparison.choose(row)[1]
     sides = {"remontoir": comparison.ours, "llama_cpp": comparison.peer}
 
     def run(side):
@@ -276,17 +290,15 @@ def print_table(result):
             f"{row[side]['median']:.1f} ({row[side]['low']:.0f}-{row[side]['high']:.0f})"
             for side in ("remontoir", "peer_same_file", "peer_best")
         ]
-        setting = row["peer_best"]["setting"]
         print(
             f"{row['row']:12} {columns[0]:>20} {columns[1]:>20} {columns[2]:>20} "
             f"{result['ratios'][row['row'] + '_same_file']:6.2f} {result['ratios'][row['row'] + '_best']:6.2f} "
-            f"{row['of_ceiling']:7.2f} {row['rounds']:6d}  {setting['type']}"
-            f"{' fa' if setting['flash_attention'] else ''}{' unified' if setting['unified'] else ''}"
+            f"{row['of_ceiling']:7.2f} {row['rounds']:6d}  {spell(row['peer_best']['setting'])}"
         )
     for side in ("remontoir", "llama_cpp") if "busy" in absolute else ():
         busy = absolute["busy"][side]
         print(
-            f"beside {absolute['busy']['busy_processes']} busy processes {side}: {busy['busy']:.1f} tok/s at depth 16 "
+            f"beside {absolute['busy']['busy_processes']} busy processes {side}: {busy['busy']:.1f} tok/s at depth {BUSY_DEPTH} "
             f"({100 * busy['busy_share']:.0f} % of quiet), P99 step {busy['p99_over_median']:.1f} x median"
         )
     most = max(row["others_share"] for row in absolute["rows"])
@@ -297,7 +309,7 @@ def start_workers(arguments, rows, log):
     prompts = sorted({r.tokens for r in rows if r.row == "prompt"})
     depths = sorted({r.tokens for r in rows if r.row == "decode"})
     if arguments.busy:
-        depths.append(16 + BUSY_STEPS)
+        depths.append(BUSY_DEPTH + BUSY_STEPS)
     batches = sorted({r.sequences for r in rows if r.row == "batch"})
     command = [arguments.remontoir, "bench", "engine", "--worker", "--model", arguments.model]
     command += ["--threads", str(arguments.threads), "--steps", str(STEPS), "--batch-depth", str(BATCH_DEPTH)]
@@ -335,11 +347,11 @@ def main():
 
     with open(arguments.peer_folder / "compare.log", "w", encoding="utf-8") as log:
         ours, peer = start_workers(arguments, rows, log)
-        same_file = "as shipped"
+        same_type = "as shipped"
         types = ["Q4_0"] if arguments.quick else ["Q4_0", "Q8_0"]
-        files = {same_file: arguments.model} | requantised(peer, arguments.model, arguments.peer_folder, types)
+        files = {same_type: arguments.model} | requantised(peer, arguments.model, arguments.peer_folder, types)
         deadline = started + QUICK_SECONDS if arguments.quick else float("inf")
-        comparison = Comparison(ours, peer, files, same_file, deadline)
+        comparison = Comparison(ours, peer, files, same_type, deadline)
         measured, ratios = [], {}
         for row in rows:
             result, row_ratios = comparison.measure(row, rounds)

@@ -107,7 +107,7 @@ struct PeakKernels {
 constexpr PeakKernels kAvx2 = {"avx2", Int8Avx2, 2.0 * 8 * 4 * 32, FmaAvx2, 2.0 * kChains * 8};
 constexpr PeakKernels kAvxVnni = {"avxvnni", Int8AvxVnni, 2.0 * kChains * 32, FmaAvx2,
                                   2.0 * kChains * 8};
-constexpr PeakKernels kAvx512Vnni = {"avx512vnni", Int8Avx512Vnni, 2.0 * kChains * 64, FmaAvx512,
+constexpr PeakKernels kAvx512Vnni = {"avx512", Int8Avx512Vnni, 2.0 * kChains * 64, FmaAvx512,
                                      2.0 * kChains * 16};
 
 bool HasAvxVnni() {
