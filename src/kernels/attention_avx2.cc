@@ -20,6 +20,11 @@ constexpr int VectorsOf(int rows) { return rows <= 3 ? 4 : 2; }
 
 constexpr int64_t ElementBytes(DType type) { return type == DType::kF32 ? 4 : 2; }
 
+// Never faults, whatever the address.
+inline void Prefetch(const std::byte* at) {
+  _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+}
+
 template <DType kType>
 inline __m256 LoadEight(const std::byte* at, int64_t index) {
   at += index * ElementBytes(kType);
@@ -48,6 +53,10 @@ inline float LoadOne(const std::byte* at, int64_t index) {
 
 // What up to six rows are doing with one block.
 struct Tile {
+  // Memory to ask for while there is arithmetic to do: few rows are bound by waiting for it. The
+  // values of the block while its keys are read, and then the next block's keys, line for line.
+  const std::byte* values_ahead;
+  const std::byte* keys_ahead;
   const float* query[kTileRows];
   float* sum[kTileRows];
   SoftmaxState* state[kTileRows];
@@ -95,7 +104,11 @@ inline void Dots(const AttentionPartial& partial, const std::byte* keys, int pan
   }
   const int64_t panel_size = static_cast<int64_t>(partial.key_width) * kKvPanelKeys;
   const std::byte* at = keys + panel * panel_size * ElementBytes(kType);
+  const int64_t offset = at - keys;
   for (int64_t d = 0; d < partial.key_width; ++d) {
+    if constexpr (kPanels == 2) {
+      Prefetch(tile->values_ahead + offset + d * kPanels * kKvPanelKeys * ElementBytes(kType));
+    }
     MultiplyAdd<kRows, 2 * kPanels>([&](int r) { return _mm256_broadcast_ss(tile->query[r] + d); },
                                     [&](int v) {
                                       return LoadEight<kType>(
@@ -172,8 +185,10 @@ inline void AddColumns(const std::byte* values, int value_width, int column, int
       sums[r][v] = _mm256_mul_ps(_mm256_loadu_ps(tile.sum[row + r] + column + 8 * v), rescale);
     }
   }
+  const std::byte* keys_ahead = tile.keys_ahead + column * kKvPageTokens * ElementBytes(kType);
   for (int key = begin; key < end; ++key) {
     const int64_t first = static_cast<int64_t>(key) * value_width + column;
+    if constexpr (kVectors == 4) Prefetch(keys_ahead + key * 8 * kVectors * ElementBytes(kType));
     MultiplyAdd<kRows, kVectors>(
         [&](int r) { return _mm256_broadcast_ss(tile.weights[row + r] + key); },
         [&](int v) { return LoadEight<kType>(values, first + 8 * v); }, sums);
@@ -279,6 +294,8 @@ void Partial(const AttentionPartial& partial) {
   for (int b = 0; b < partial.block_count; ++b) {
     const KeyBlock& block = partial.blocks[b];
     const int32_t first_key = block.block * kKvPageTokens;
+    tile.values_ahead = block.values;
+    tile.keys_ahead = partial.blocks[std::min(b + 1, partial.block_count - 1)].keys;
     for (int first = 0; first < partial.row_count; first += height) {
       int rows = 0;
       for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
