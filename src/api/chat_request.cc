@@ -123,6 +123,11 @@ std::optional<ErrorBody> ParseChatRequest(std::string_view body, ChatRequest& re
   std::optional<ErrorBody> error = ParseObject(body, value);
   if (error.has_value()) return error;
   FieldReader fields(value.get_object(), "", error);
+  ReadChatRequest(fields, request);
+  return error;
+}
+
+void ReadChatRequest(FieldReader& fields, ChatRequest& request) {
   ReadMessages(fields, request);
   ReadGenerationOptions(fields, request.options);
   ReadMaxTokens(fields, 1, request.options);
@@ -131,7 +136,6 @@ std::optional<ErrorBody> ParseChatRequest(std::string_view body, ChatRequest& re
   ReadResponseFormat(fields);
   fields.ReadJson("chat_template_kwargs", false, request.chat_template_kwargs_json);
   fields.Read("add_generation_prompt", request.add_generation_prompt);
-  return error;
 }
 
 }  // namespace remontoir

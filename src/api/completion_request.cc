@@ -1,8 +1,6 @@
 // Reading and checking a text completion request.
 #include "api/completion_request.h"
 
-#include <limits>
-
 #include "api/field_reader.h"
 
 namespace remontoir {
@@ -14,18 +12,11 @@ std::string Indexed(std::string_view name, size_t index) {
   return std::string(name) + "[" + std::to_string(index) + "]";
 }
 
-void ReadTokens(FieldReader& fields, const std::string& name, const json::array& ids,
-                CompletionPrompt& prompt) {
+void ReadIds(FieldReader& fields, const std::string& name, const json::array& ids,
+             CompletionPrompt& prompt) {
   if (ids.empty()) return fields.Fail(name, "must not be empty");
   prompt.is_tokens = true;
-  prompt.tokens.reserve(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const std::optional<int64_t> id = AsInteger(ids[i]);
-    if (!id.has_value() || *id < 0 || *id > std::numeric_limits<int32_t>::max()) {
-      return fields.Fail(Indexed(name, i), "must be a token id");
-    }
-    prompt.tokens.push_back(TokenId{static_cast<int32_t>(*id)});
-  }
+  ReadTokens(fields, name, ids, prompt.tokens);
 }
 
 // A string, an array of strings, of ids, or of arrays of ids.
@@ -41,7 +32,7 @@ void ReadPrompts(FieldReader& fields, std::vector<CompletionPrompt>& prompts) {
   }
   const json::array& items = value->get_array();
   if (items.empty()) return fields.Fail("prompt", "must not be empty");
-  if (items[0].is_number()) return ReadTokens(fields, "prompt", items, prompts.emplace_back());
+  if (items[0].is_number()) return ReadIds(fields, "prompt", items, prompts.emplace_back());
   if (items.size() > kChoicesMax) {
     return fields.Fail("prompt", "must have at most " + std::to_string(kChoicesMax) +
                                      " prompts, got " + std::to_string(items.size()));
@@ -50,7 +41,7 @@ void ReadPrompts(FieldReader& fields, std::vector<CompletionPrompt>& prompts) {
     const std::string name = Indexed("prompt", i);
     CompletionPrompt& prompt = prompts.emplace_back();
     if (items[i].is_array()) {
-      ReadTokens(fields, name, items[i].get_array(), prompt);
+      ReadIds(fields, name, items[i].get_array(), prompt);
     } else if (items[i].is_string()) {
       prompt.text = items[i].get_string();
     } else {

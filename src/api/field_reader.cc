@@ -229,6 +229,18 @@ void ReadGenerationOptions(FieldReader& fields, GenerationOptions& options) {
   stream.Read("continuous_usage_stats", options.continuous_usage);
 }
 
+void ReadTokens(FieldReader& fields, std::string_view name, const json::array& ids,
+                std::vector<TokenId>& tokens) {
+  tokens.reserve(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const std::optional<int64_t> id = AsInteger(ids[i]);
+    if (!id.has_value() || *id < 0 || *id > kInt32Max) {
+      return fields.Fail(std::string(name) + "[" + std::to_string(i) + "]", "must be a token id");
+    }
+    tokens.push_back(TokenId{static_cast<int32_t>(*id)});
+  }
+}
+
 void ReadMaxTokens(FieldReader& fields, int64_t min, GenerationOptions& options) {
   for (const std::string_view name : {"max_completion_tokens", "max_tokens"}) {
     if (fields.Find(name) == nullptr) continue;

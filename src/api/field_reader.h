@@ -2,17 +2,22 @@
 // .cc files: Boost.JSON's header comes with it.
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/error_body.h"
 #include "api/generation_options.h"
+#include "sampling/token_id.h"
 
 namespace remontoir {
+
+struct ChatRequest;
 
 // "a string", "an integer", ...
 std::string_view KindName(const boost::json::value& value);
@@ -57,6 +62,13 @@ std::optional<int64_t> AsInteger(const boost::json::value& value);
 
 // The fields that chat and completions share, but for logprobs and max_tokens.
 void ReadGenerationOptions(FieldReader& fields, GenerationOptions& options);
+
+// All fields of a chat request.
+void ReadChatRequest(FieldReader& fields, ChatRequest& request);
+
+// The ids in the array `name`; none may be negative.
+void ReadTokens(FieldReader& fields, std::string_view name, const boost::json::array& ids,
+                std::vector<TokenId>& tokens);
 
 // max_completion_tokens, else max_tokens.
 void ReadMaxTokens(FieldReader& fields, int64_t min, GenerationOptions& options);

@@ -159,6 +159,12 @@ void WriteModel(JsonWriter& json, const ModelEntry& model) {
   json.EndObject();
 }
 
+void WriteTokens(JsonWriter& json, std::string_view key, std::span<const TokenId> tokens) {
+  json.Key(key).BeginArray();
+  for (const TokenId token : tokens) json.Int(Index(token));
+  json.EndArray();
+}
+
 }  // namespace
 
 std::string ChatCompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
@@ -258,6 +264,67 @@ std::string ModelListJson(std::span<const ModelEntry> models) {
   json.BeginObject().Key("object").String("list").Key("data").BeginArray();
   for (const ModelEntry& model : models) WriteModel(json, model);
   json.EndArray().EndObject();
+  return json.Take();
+}
+
+std::string TokensJson(std::span<const TokenId> tokens, int64_t context_tokens,
+                       const std::vector<std::string_view>* spellings) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("count").Int(static_cast<int64_t>(tokens.size()));
+  json.Key("max_model_len").Int(context_tokens);
+  WriteTokens(json, "tokens", tokens);
+  if (spellings != nullptr) {
+    json.Key("token_strs").BeginArray();
+    for (const std::string_view spelling : *spellings) json.String(spelling);
+    json.EndArray();
+  }
+  json.EndObject();
+  return json.Take();
+}
+
+std::string PromptJson(std::string_view prompt) {
+  JsonWriter json;
+  json.BeginObject().Key("prompt").String(prompt).EndObject();
+  return json.Take();
+}
+
+std::string RenderedChatJson(std::string_view model, std::span<const TokenId> tokens) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("model").String(model);
+  WriteTokens(json, "token_ids", tokens);
+  json.EndObject();
+  return json.Take();
+}
+
+std::string ModelInfoJson(const ModelFacts& model) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("model_path").String(model.path);
+  json.Key("tokenizer_path").String(model.path);
+  json.Key("served_model_name").String(model.name);
+  json.Key("is_generation").Bool(true);
+  json.Key("max_model_len").Int(model.context_tokens);
+  json.EndObject();
+  return json.Take();
+}
+
+std::string ServerInfoJson(const ServerFacts& server) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("version").String(server.version);
+  json.Key("model_path").String(server.model.path);
+  json.Key("served_model_name").String(server.model.name);
+  json.Key("aliases").BeginArray();
+  for (const std::string& alias : server.aliases) json.String(alias);
+  json.EndArray();
+  json.Key("max_model_len").Int(server.model.context_tokens);
+  json.Key("sequences_max").Int(server.sequences_max);
+  json.Key("queue_max").Int(server.queue_max);
+  json.Key("kv_room_tokens").Int(server.kv_room_tokens);
+  json.Key("backend").String(server.backend);
+  json.EndObject();
   return json.Take();
 }
 

@@ -1,4 +1,5 @@
-// The JSON of answers: completions and their chunks, logprobs, usage, the model list.
+// The JSON of answers: completions and their chunks, logprobs, usage, the model list, and what
+// routers ask.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "sampling/token_id.h"
 
 namespace remontoir {
 
@@ -78,5 +81,31 @@ struct ModelEntry {
 
 std::string ModelJson(const ModelEntry& model);
 std::string ModelListJson(std::span<const ModelEntry> models);
+
+// `spellings` is as long as `tokens`; null: not written.
+std::string TokensJson(std::span<const TokenId> tokens, int64_t context_tokens,
+                       const std::vector<std::string_view>* spellings);
+std::string PromptJson(std::string_view prompt);
+// The tokens that the model sees of a chat.
+std::string RenderedChatJson(std::string_view model, std::span<const TokenId> tokens);
+
+struct ModelFacts {
+  std::string path;  // of its file, which holds the tokenizer too
+  std::string name;  // in replies
+  int64_t context_tokens = 0;
+};
+
+struct ServerFacts {
+  std::string version;
+  ModelFacts model;
+  std::vector<std::string> aliases;
+  int64_t sequences_max = 0;
+  int64_t queue_max = 0;
+  int64_t kv_room_tokens = 0;
+  std::string backend;
+};
+
+std::string ModelInfoJson(const ModelFacts& model);
+std::string ServerInfoJson(const ServerFacts& server);
 
 }  // namespace remontoir

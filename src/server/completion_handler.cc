@@ -4,20 +4,10 @@
 #include <utility>
 
 #include "api/completion_request.h"
+#include "server/prompt_tokens.h"
 
 namespace remontoir {
 namespace {
-
-std::optional<ErrorBody> CheckTokens(const std::vector<TokenId>& tokens, const ServedModel& model,
-                                     std::string_view param) {
-  for (const TokenId token : tokens) {
-    if (!model.tokenizer->Contains(token) || Index(token) >= model.engine->vocabulary_size()) {
-      return InvalidField(
-          param, "has token " + std::to_string(Index(token)) + ", which the vocabulary lacks");
-    }
-  }
-  return std::nullopt;
-}
 
 // The prompt's tokens and, with echo, how its text comes back.
 std::optional<ErrorBody> ReadPrompt(CompletionPrompt& prompt, const ServedModel& model,
@@ -31,12 +21,8 @@ std::optional<ErrorBody> ReadPrompt(CompletionPrompt& prompt, const ServedModel&
     if (echo) choice.echo = tokenizer.Decode(choice.request.prompt, /*skip_special=*/false);
     return std::nullopt;
   }
-  // Who writes a raw prompt writes its control tokens too.
-  choice.request.prompt = tokenizer.Encode(prompt.text, SpecialTokens::kParse);
-  if (tokenizer.vocabulary().add_bos() && tokenizer.bos().has_value()) {
-    choice.request.prompt.insert(choice.request.prompt.begin(), *tokenizer.bos());
-    choice.options.hide_first = true;
-  }
+  choice.request.prompt = EncodePrompt(prompt.text, tokenizer, /*add_special_tokens=*/true);
+  choice.options.hide_first = AddsBos(tokenizer);
   if (echo) choice.echo = std::move(prompt.text);
   return std::nullopt;
 }

@@ -38,6 +38,12 @@ struct ServedModel {
   ModelNames names;
   int32_t engine_queue_max = 256;       // as many may wait; more are refused
   bool trust_content_specials = false;  // special tokens spelled in a message's content count
+
+  // Told to who asks, used for nothing.
+  std::string path;           // as the configuration names the file
+  std::string backend;        // what computes, in words
+  int32_t sequences_max = 0;  // in flight at once
+  int64_t kv_room_tokens = 0;
 };
 
 }  // namespace remontoir

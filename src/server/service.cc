@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -18,7 +19,9 @@
 #include "server/chat_handler.h"
 #include "server/completion_handler.h"
 #include "server/generation_stream.h"
+#include "server/info_handler.h"
 #include "server/text_worker.h"
+#include "server/tokenize_handler.h"
 
 namespace remontoir {
 namespace {
@@ -27,8 +30,51 @@ constexpr int64_t kSlowReaderPeriodMs = 20;
 constexpr size_t kClientIdBytesMax = 128;
 constexpr std::string_view kModelsPath = "/v1/models";
 
+enum class Endpoint {
+  kHealth,
+  kModels,
+  kModelInfo,
+  kServerInfo,
+  kChat,
+  kCompletion,
+  kTokenize,
+  kDetokenize,
+  kRenderChat,
+};
+
+struct PathEntry {
+  std::string_view path;
+  std::string_view method;
+  Endpoint endpoint;
+};
+
+constexpr PathEntry kPaths[] = {
+    {"/health", "GET", Endpoint::kHealth},
+    {kModelsPath, "GET", Endpoint::kModels},
+    {"/model_info", "GET", Endpoint::kModelInfo},
+    {"/get_model_info", "GET", Endpoint::kModelInfo},
+    {"/server_info", "GET", Endpoint::kServerInfo},
+    {"/get_server_info", "GET", Endpoint::kServerInfo},
+    {"/v1/chat/completions", "POST", Endpoint::kChat},
+    {"/v1/completions", "POST", Endpoint::kCompletion},
+    {"/v1/chat/completions/render", "POST", Endpoint::kRenderChat},
+    {"/tokenize", "POST", Endpoint::kTokenize},
+    {"/detokenize", "POST", Endpoint::kDetokenize},
+};
+
+// Null: nothing is there.
+const PathEntry* FindPath(std::string_view path) {
+  // Below the list of models is each of them.
+  const bool is_model =
+      path.starts_with(kModelsPath) && path.substr(kModelsPath.size()).starts_with('/');
+  const auto* const found =
+      std::ranges::find(kPaths, is_model ? kModelsPath : path, &PathEntry::path);
+  return found == std::end(kPaths) ? nullptr : found;
+}
+
 using Planner = PlanOrError (*)(std::string_view body, const ServedModel& model,
                                 const PlanInputs& inputs);
+using TextAnswer = std::function<JsonOrError(std::string_view body, const ServedModel& model)>;
 
 std::string RandomRequestId() {
   std::array<char, 40> text;
@@ -92,6 +138,8 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   bool TakesMethod(HttpExchange& exchange, std::string_view method);
   void ReplyJson(HttpExchange& exchange, std::string body);
   void ReplyModels(HttpExchange& exchange, std::string_view path);
+  // Replies with what the text worker makes of the request's body.
+  void AnswerFromText(HttpExchange& exchange, TextAnswer answer);
   void BeginGeneration(HttpExchange& exchange, Planner planner);
   void StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream);
   void PumpAll();
@@ -106,6 +154,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
+  RenderCache render_cache_;                 // the text worker's
   std::unique_ptr<TextWorker> text_worker_;  // while Run runs
 };
 
@@ -158,26 +207,36 @@ bool ServiceImpl::TakesMethod(HttpExchange& exchange, std::string_view method) {
 
 void ServiceImpl::Route(HttpExchange& exchange) {
   const std::string_view path = exchange.request().path;
-  if (path == "/health") {
-    if (!TakesMethod(exchange, "GET")) return;
-    if (!model_.has_value()) return ReplyError(exchange, Loading());
-    return ReplyJson(exchange, R"({"status":"ok"})");
-  }
-  const bool is_chat = path == "/v1/chat/completions";
-  const bool is_completion = path == "/v1/completions";
-  const bool is_models = path == kModelsPath || (path.starts_with(kModelsPath) &&
-                                                 path.substr(kModelsPath.size()).starts_with('/'));
-  if (!is_chat && !is_completion && !is_models) {
+  const PathEntry* const entry = FindPath(path);
+  if (entry == nullptr) {
     return ReplyError(exchange, PathNotFound(exchange.request().method, path));
   }
-  if (!TakesMethod(exchange, is_models ? "GET" : "POST")) return;
+  if (!TakesMethod(exchange, entry->method)) return;
   const auto authorization = exchange.request().headers.Find(kHeaderAuthorization);
-  if (!options_.api_keys.Allows(authorization.value_or(""))) {
+  // A probe needs no key.
+  if (entry->endpoint != Endpoint::kHealth &&
+      !options_.api_keys.Allows(authorization.value_or(""))) {
     return ReplyError(exchange, InvalidApiKey());
   }
   if (!model_.has_value()) return ReplyError(exchange, Loading());
-  if (is_models) return ReplyModels(exchange, path);
-  BeginGeneration(exchange, is_chat ? PlanChat : PlanCompletion);
+  const int64_t now = clock_.UnixSeconds();
+  switch (entry->endpoint) {
+    case Endpoint::kHealth: return ReplyJson(exchange, R"({"status":"ok"})");
+    case Endpoint::kModels: return ReplyModels(exchange, path);
+    case Endpoint::kModelInfo: return ReplyJson(exchange, ModelInfo(*model_));
+    case Endpoint::kServerInfo: return ReplyJson(exchange, ServerInfo(*model_, options_.version));
+    case Endpoint::kChat: return BeginGeneration(exchange, PlanChat);
+    case Endpoint::kCompletion: return BeginGeneration(exchange, PlanCompletion);
+    case Endpoint::kTokenize:
+      return AnswerFromText(exchange, [now](std::string_view body, const ServedModel& model) {
+        return Tokenize(body, model, now);
+      });
+    case Endpoint::kDetokenize: return AnswerFromText(exchange, Detokenize);
+    case Endpoint::kRenderChat:
+      return AnswerFromText(exchange, [this, now](std::string_view body, const ServedModel& model) {
+        return RenderChat(body, model, now, render_cache_);
+      });
+  }
 }
 
 void ServiceImpl::ReplyModels(HttpExchange& exchange, std::string_view path) {
@@ -194,6 +253,24 @@ void ServiceImpl::ReplyModels(HttpExchange& exchange, std::string_view path) {
     models.push_back({alias, model_since_, context});
   }
   ReplyJson(exchange, ModelListJson(models));
+}
+
+void ServiceImpl::AnswerFromText(HttpExchange& exchange, TextAnswer answer) {
+  auto job = [this, answer = std::move(answer), model = *model_, id = exchange.id(),
+              held = in_flight_.at(exchange.id()).exchange] {
+    server_->Post([this, id, reply = answer(held->request().body, model)]() mutable {
+      const auto found = in_flight_.find(id);
+      if (found == in_flight_.end()) return;  // the client left
+      HttpExchange& asking = *found->second.exchange;
+      if (auto* json = std::get_if<std::string>(&reply)) {
+        ReplyJson(asking, std::move(*json));
+      } else {
+        ReplyError(asking, std::get<ErrorBody>(reply));
+      }
+      in_flight_.erase(id);
+    });
+  };
+  if (!text_worker_->TryRun(std::move(job))) ReplyError(exchange, QueueFull());
 }
 
 void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {

@@ -75,6 +75,10 @@ class ServiceUnderTest {
     model.names = {"alphabet", {"abc"}, case_.any_model_name};
     model.trust_content_specials = case_.trust_content_specials;
     model.engine_queue_max = case_.engine.queue_max;
+    model.path = "dir/alphabet.gguf";
+    model.backend = "letters";
+    model.sequences_max = case_.engine.sequences_max;
+    model.kv_room_tokens = 1024;
     service->Serve(model);
   }
 
