@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/completion.h"
+#include "apps/help_text.h"
 #include "config/edit_distance.h"
 #include "config/keys.h"
 #include "config/load.h"
@@ -13,72 +15,6 @@
 
 namespace remontoir {
 namespace {
-
-constexpr const char* kFooter = R"(
-Examples:
-  remontoir run model.gguf -p "Why is the sky blue?"    one answer
-  remontoir run model.gguf                              a chat in the terminal
-  remontoir serve --model model.gguf --port 8080        an OpenAI-compatible server
-  remontoir inspect model.gguf                          what a model file holds
-  remontoir pull hf:OWNER/REPO:Q4_K_M                   a model from the hub, into the store
-
-Where a MODEL is wanted, a path, a name that `remontoir list` shows and an hf: reference will do.
-`remontoir COMMAND --help` says more about each.)";
-
-constexpr const char* kServeFooter = R"(
-Examples:
-  remontoir serve --model model.gguf
-  remontoir serve -hf OWNER/REPO:Q4_K_M                 pulled first when it isn't here
-  remontoir serve --config inference_config.yaml --port 9000 --threads 4
-  remontoir serve --model model.gguf --set engine.queue_max=32 --set kv_cache.memory="2 GiB"
-
-Then, from another terminal:
-  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
-    -d '{"model": "default", "messages": [{"role": "user", "content": "Hello!"}], "stream": true}'
-
-Ctrl-C lets running answers end (a second one doesn't). docs/configuration.md lists every key.)";
-
-constexpr const char* kRunFooter = R"(
-Examples:
-  remontoir run model.gguf -p "Write a haiku about clocks."
-  remontoir run model.gguf -p "Name a colour." --temperature 0    always the same answer
-  echo "Summarise: ..." | remontoir run model.gguf                the prompt from a pipe
-  remontoir run model.gguf                                        a chat
-  remontoir run -hf OWNER/REPO:Q4_K_M                             pulled first when it isn't here
-
-In a chat, a line that ends in \ goes on in the next one. Ctrl-C stops the answer, Ctrl-D ends the chat.)";
-
-constexpr const char* kInspectFooter = R"(
-Examples:
-  remontoir inspect model.gguf
-  remontoir inspect model.gguf --tensors
-
-Reads the header alone, never the weights. Exit code 1 and a message on stderr when the file is broken
-or holds a model that this build can't run.)";
-
-constexpr const char* kPullFooter = R"(
-Examples:
-  remontoir pull hf:OWNER/REPO              Q4_K_M if there is one, else Q4_0, Q8_0, or the first
-  remontoir pull hf:OWNER/REPO:Q8_0         the one with this quantisation
-  remontoir pull hf:OWNER/REPO/FILE.gguf    this file (all parts of a split one)
-
-Goes on where an earlier pull stopped, and checks length and SHA-256 before a file gets its name.
-Prints the model's path. Set HF_TOKEN for gated models, HF_ENDPOINT for another hub, REMONTOIR_HOME for
-another store than ~/.cache/remontoir.)";
-
-constexpr const char* kRemoveFooter = R"(
-Examples:
-  remontoir rm OWNER/REPO/FILE.gguf
-  remontoir rm FILE                     enough when it is the only one whose name starts so)";
-
-constexpr const char* kBenchFooter = R"(
-Examples:
-  remontoir bench engine --model model.gguf
-  remontoir bench engine --model model.gguf --prompt 512 --depth 16,2048 --batch 8 --rounds 9
-  remontoir bench kernels --isa avx2
-
-Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
-the same rows beside a peer engine.)";
 
 // A flag that sets a configuration key.
 struct KeyFlag {
@@ -218,8 +154,8 @@ Result<EngineChoice> Resolve(const EngineFlags& flags) {
   return choice;
 }
 
-void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
-  command
+CLI::Option* AddModelArgument(CLI::App& command, EngineFlags& flags) {
+  return command
       .add_option_function<std::string>(
           "model",
           [&flags](const std::string& file) {
@@ -227,6 +163,10 @@ void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
           },
           "A GGUF file, a name in the store, or hf:OWNER/REPO")
       ->option_text("MODEL");
+}
+
+void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
+  AddModelArgument(command, flags);
   command.add_option("-p,--prompt", options.prompt, "Answer this and end")->option_text("TEXT");
   command.add_option("-s,--system", options.system, "The system message")->option_text("TEXT");
   command.add_option("-n,--max-tokens", options.max_tokens, "Tokens of an answer at most")
@@ -270,6 +210,55 @@ void AddHubCommands(CLI::App& app, HubCommands& commands) {
   commands.remove->add_option("name", commands.remove_command.name, "As `remontoir list` shows it")
       ->option_text("NAME")
       ->required();
+}
+
+struct ToolCommands {
+  CLI::App* tokenize = nullptr;
+  CLI::App* perplexity = nullptr;
+  CLI::App* plan = nullptr;
+  CLI::App* completion = nullptr;
+  TokenizeOptions tokenize_options;
+  PerplexityOptions perplexity_options;
+  EngineFlags perplexity_flags;
+  EngineFlags plan_flags;
+  std::string shell;
+};
+
+void AddToolCommands(CLI::App& app, ToolCommands& commands) {
+  commands.tokenize = app.add_subcommand("tokenize", "Texts to token ids and back");
+  commands.tokenize->footer(kTokenizeFooter);
+  commands.tokenize->add_option("-m,--model", commands.tokenize_options.model, "Whose vocabulary")
+      ->option_text("MODEL")
+      ->required();
+  commands.tokenize->add_flag("--parse-special", commands.tokenize_options.parse_special,
+                              "A control token's spelling in a text is that token");
+  commands.tokenize->add_flag("--decode", commands.tokenize_options.decode,
+                              "Every line must be ids");
+
+  commands.perplexity = app.add_subcommand("perplexity", "How well a model foresees a text");
+  commands.perplexity->footer(kPerplexityFooter);
+  AddModelArgument(*commands.perplexity, commands.perplexity_flags)->required();
+  commands.perplexity->add_option("text", commands.perplexity_options.text_file, "The text's file")
+      ->option_text("TEXT")
+      ->required();
+  commands.perplexity
+      ->add_option("--window", commands.perplexity_options.window,
+                   "Tokens of one context (default 2048, or the model's context)")
+      ->option_text("N")
+      ->check(CLI::Range(2, 1 << 24));
+  AddEngineFlags(*commands.perplexity, commands.perplexity_flags, false);
+
+  commands.plan = app.add_subcommand("plan", "What a model will take, from its header alone");
+  commands.plan->footer(kPlanFooter);
+  AddModelArgument(*commands.plan, commands.plan_flags)->required();
+  AddEngineFlags(*commands.plan, commands.plan_flags, false);
+
+  commands.completion = app.add_subcommand("completion", "A script that teaches your shell these");
+  commands.completion->footer(kCompletionFooter);
+  commands.completion->add_option("shell", commands.shell, "bash, zsh or fish")
+      ->option_text("SHELL")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
 void AddCounts(CLI::App& command, const char* name, std::vector<int32_t>& counts,
@@ -353,6 +342,26 @@ std::vector<std::string> LongFlags(const CLI::App& command) {
   return flags;
 }
 
+// The program and everything below it, for the shells.
+std::vector<CompletedCommand> Completed(const CLI::App& app) {
+  std::vector<CompletedCommand> commands;
+  const auto add = [&commands](const CLI::App& command, const std::string& words) {
+    CompletedCommand completed{words, LongFlags(command), {}};
+    for (const CLI::App* next : command.get_subcommands({})) {
+      completed.commands.push_back(next->get_name());
+    }
+    commands.push_back(std::move(completed));
+  };
+  add(app, "");
+  for (const CLI::App* command : app.get_subcommands({})) {
+    add(*command, command->get_name());
+    for (const CLI::App* next : command->get_subcommands({})) {
+      add(*next, command->get_name() + " " + next->get_name());
+    }
+  }
+  return commands;
+}
+
 // CLI11's message, or for an unknown word what was probably meant.
 std::string Explain(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error,
                     const std::vector<std::string>& arguments) {
@@ -392,6 +401,7 @@ struct Commands {
   RunOptions run_options;
   InspectOptions inspect_options;
   HubCommands hub;
+  ToolCommands tools;
   BenchCommands bench;
 };
 
@@ -412,11 +422,33 @@ void AddCommands(CLI::App& app, Commands& commands) {
   commands.inspect->add_flag("--tensors", commands.inspect_options.tensors,
                              "List every tensor too");
   AddHubCommands(app, commands.hub);
+  AddToolCommands(app, commands.tools);
   AddBenchCommands(app, commands.bench);
 }
 
+// The commands that work on a model without serving it; false when none of them was parsed.
+Result<bool> TakeTool(const CLI::App& app, ToolCommands& tools, Invocation& invocation) {
+  if (tools.tokenize->parsed()) {
+    invocation.command.emplace<TokenizeOptions>(std::move(tools.tokenize_options));
+  } else if (tools.perplexity->parsed()) {
+    REM_ASSIGN_OR_RETURN(tools.perplexity_options.engine, Resolve(tools.perplexity_flags));
+    invocation.command.emplace<PerplexityOptions>(std::move(tools.perplexity_options));
+  } else if (tools.plan->parsed()) {
+    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(tools.plan_flags));
+    invocation.command = PlanOptions{std::move(engine)};
+  } else if (tools.completion->parsed()) {
+    REM_ASSIGN_OR_RETURN(std::string script, CompletionScript(tools.shell, Completed(app)));
+    invocation.command = CompletionOptions{std::move(script)};
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // Moves what was typed for the one subcommand that was parsed into the invocation.
-Status Take(Commands& commands, Invocation& invocation) {
+Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
+  REM_ASSIGN_OR_RETURN(const bool taken, TakeTool(app, commands.tools, invocation));
+  if (taken) return Status::Ok();
   if (commands.serve->parsed()) {
     REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(commands.serve_flags));
     invocation.command = ServeOptions{std::move(engine)};
@@ -474,7 +506,7 @@ Result<Invocation> ParseCommandLine(int argc, const char* const* argv) {
         Explain(app, *command, error, std::vector<std::string>(argv + 1, argv + argc)) +
         "\n(remontoir" + hint + " --help shows what can be typed)");
   }
-  REM_RETURN_IF_ERROR(Take(commands, invocation));
+  REM_RETURN_IF_ERROR(Take(app, commands, invocation));
   return invocation;
 }
 

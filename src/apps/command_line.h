@@ -8,24 +8,16 @@
 #include <vector>
 
 #include "apps/bench_options.h"
+#include "apps/engine_choice.h"
 #include "apps/hub_options.h"
+#include "apps/tool_options.h"
 #include "base/status.h"
-#include "config/config.h"
 
 namespace remontoir {
 
 struct InspectOptions {
   std::string file;
   bool tensors = false;  // list every tensor
-};
-
-enum class ComputeChoice { kAuto, kF32 };
-
-// What `serve` and `run` share: the configuration file with the flags over it.
-struct EngineChoice {
-  Config config;
-  std::vector<std::string> notes;  // accepted without effect, for the log
-  ComputeChoice compute = ComputeChoice::kAuto;
 };
 
 struct ServeOptions {
@@ -45,7 +37,8 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions, PullCommand, ListCommand, RemoveCommand>
+               BenchKernelsOptions, PullCommand, ListCommand, RemoveCommand, TokenizeOptions,
+               PerplexityOptions, PlanOptions, CompletionOptions>
       command;
 };
 

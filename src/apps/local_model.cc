@@ -21,6 +21,18 @@ DType KvDType(KvType type) {
   return DType::kF16;
 }
 
+bool IsNumber(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+// "-00001-of-00003"
+bool IsPartNumber(std::string_view text) {
+  return text[0] == '-' && IsNumber(text.substr(1, 5)) && text.substr(6, 4) == "-of-" &&
+         IsNumber(text.substr(10));
+}
+
+}  // namespace
+
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   const Config& config = choice.config;
   LoadEngineOptions options;
@@ -38,18 +50,6 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.kv_memory_bytes = config.kv_cache.memory.value_or(0);
   return options;
 }
-
-bool IsNumber(std::string_view text) {
-  return text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-// "-00001-of-00003"
-bool IsPartNumber(std::string_view text) {
-  return text[0] == '-' && IsNumber(text.substr(1, 5)) && text.substr(6, 4) == "-of-" &&
-         IsNumber(text.substr(10));
-}
-
-}  // namespace
 
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock) {
   REM_ASSIGN_OR_RETURN(const std::string path, LocateModel(choice.config.model.file, clock));
@@ -79,6 +79,10 @@ ServedModel Served(LocalModel& model, const Config& config) {
   served.names.any = config.server.any_model_name;
   served.engine_queue_max = static_cast<int32_t>(config.engine.queue_max);
   served.trust_content_specials = config.server.trust_content_specials;
+  served.path = config.model.file;
+  served.backend = model.loaded.model.runner->backend().Describe();
+  served.sequences_max = model.loaded.model.runner->limits().sequences_max;
+  served.kv_room_tokens = int64_t{model.loaded.model.plan.kv_page_count} * kKvPageTokens;
   return served;
 }
 

@@ -29,6 +29,9 @@ struct LocalModel {
 // file, the field or the key. The clock must outlive the model.
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock);
 
+// The configuration's words as the engine's options.
+LoadEngineOptions EngineOptionsOf(const EngineChoice& choice);
+
 // As the server shows it; points into `model`.
 ServedModel Served(LocalModel& model, const Config& config);
 

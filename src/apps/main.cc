@@ -8,67 +8,55 @@
 #include "apps/command_line.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
+#include "apps/perplexity.h"
+#include "apps/plan.h"
 #include "apps/pull.h"
 #include "apps/run.h"
 #include "apps/serve.h"
+#include "apps/tokenize.h"
 
+namespace remontoir {
 namespace {
-
-using remontoir::BenchEngineOptions;
-using remontoir::BenchKernelsOptions;
-using remontoir::InspectOptions;
-using remontoir::Invocation;
-using remontoir::ListCommand;
-using remontoir::PullCommand;
-using remontoir::RemoveCommand;
-using remontoir::Result;
-using remontoir::RunOptions;
-using remontoir::ServeOptions;
-using remontoir::Status;
-using remontoir::StatusCode;
 
 constexpr int kExitFailed = 1;              // the file, the model or the server
 constexpr int kExitUsage = 2;               // what was typed
 constexpr int kExitStopped = 128 + SIGINT;  // as shells count it
 
-Status Dispatch(const Invocation& invocation) {
-  if (const auto* options = std::get_if<InspectOptions>(&invocation.command)) {
-    return remontoir::Inspect(*options, stdout);
+struct Dispatcher {
+  Status operator()(std::monostate) const { return Status::Ok(); }
+  Status operator()(const InspectOptions& options) const { return Inspect(options, stdout); }
+  Status operator()(const ServeOptions& options) const { return Serve(options); }
+  Status operator()(const RunOptions& options) const { return Run(options); }
+  Status operator()(const BenchEngineOptions& options) const {
+    return BenchEngine(options, stdout);
   }
-  if (const auto* options = std::get_if<ServeOptions>(&invocation.command)) {
-    return remontoir::Serve(*options);
+  Status operator()(const BenchKernelsOptions& options) const {
+    return BenchKernels(options, stdout);
   }
-  if (const auto* options = std::get_if<RunOptions>(&invocation.command)) {
-    return remontoir::Run(*options);
+  Status operator()(const PullCommand& command) const { return Pull(command, stdout); }
+  Status operator()(const ListCommand& command) const { return List(command, stdout); }
+  Status operator()(const RemoveCommand& command) const { return Remove(command, stdout); }
+  Status operator()(const TokenizeOptions& options) const {
+    return Tokenize(options, stdin, stdout);
   }
-  if (const auto* options = std::get_if<BenchEngineOptions>(&invocation.command)) {
-    return remontoir::BenchEngine(*options, stdout);
+  Status operator()(const PerplexityOptions& options) const {
+    return MeasurePerplexity(options, stdout);
   }
-  if (const auto* options = std::get_if<BenchKernelsOptions>(&invocation.command)) {
-    return remontoir::BenchKernels(*options, stdout);
+  Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
+  Status operator()(const CompletionOptions& options) const {
+    std::fputs(options.script.c_str(), stdout);
+    return Status::Ok();
   }
-  if (const auto* options = std::get_if<PullCommand>(&invocation.command)) {
-    return remontoir::Pull(*options, stdout);
-  }
-  if (const auto* options = std::get_if<ListCommand>(&invocation.command)) {
-    return remontoir::List(*options, stdout);
-  }
-  if (const auto* options = std::get_if<RemoveCommand>(&invocation.command)) {
-    return remontoir::Remove(*options, stdout);
-  }
-  return Status::Ok();
-}
+};
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const Result<Invocation> invocation = remontoir::ParseCommandLine(argc, argv);
+int Main(int argc, char** argv) {
+  const Result<Invocation> invocation = ParseCommandLine(argc, argv);
   if (!invocation.ok()) {
     std::fprintf(stderr, "remontoir: %s\n", invocation.status().message().c_str());
     return kExitUsage;
   }
   std::fputs(invocation->text.c_str(), stdout);
-  const Status status = Dispatch(*invocation);
+  const Status status = std::visit(Dispatcher(), invocation->command);
   if (!status.ok()) {
     std::fflush(stdout);
     std::fprintf(stderr, "remontoir: %s\n", status.message().c_str());
@@ -76,3 +64,8 @@ int main(int argc, char** argv) {
   }
   return 0;
 }
+
+}  // namespace
+}  // namespace remontoir
+
+int main(int argc, char** argv) { return remontoir::Main(argc, argv); }

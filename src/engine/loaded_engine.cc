@@ -5,9 +5,8 @@
 #include <utility>
 
 namespace remontoir {
-namespace {
 
-LoadOptions MakeLoadOptions(const LoadEngineOptions& options, const ModelShape& shape) {
+LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape) {
   LoadOptions load;
   load.context_max = options.context_max > 0 ? options.context_max : shape.context_trained;
   load.rope = options.rope;
@@ -17,15 +16,13 @@ LoadOptions MakeLoadOptions(const LoadEngineOptions& options, const ModelShape& 
   return load;
 }
 
-}  // namespace
-
 Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress) {
   LoadedModel model;
   model.file = std::make_unique<ModelFile>(std::move(file));
   REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
   model.info = std::make_unique<ModelInfo>(std::move(info));
-  LoadOptions load = MakeLoadOptions(options, model.info->shape);
+  LoadOptions load = LoadOptionsOf(options, model.info->shape);
   const KvLayout layout = MakeKvLayout(model.info->shape, load.kv_type);
   // Packed weights take about what the file takes; they come first.
   const int64_t free_bytes = FreeMemoryBytes() - model.file->size_bytes();

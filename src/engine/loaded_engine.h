@@ -24,6 +24,10 @@ struct LoadEngineOptions {
   int64_t kv_memory_bytes = 0;  // 0: auto
 };
 
+// What the loader gets from them: the context as trained unless it is given, float32 keys and
+// values where everything is float32.
+LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape);
+
 // A loaded model without the loop, for callers that drive rounds themselves.
 struct LoadedModel {
   std::unique_ptr<ModelFile> file;

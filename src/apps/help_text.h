@@ -1,0 +1,101 @@
+// What stands below the flags in each command's --help: examples, and what isn't obvious.
+#pragma once
+
+namespace remontoir {
+
+inline constexpr const char* kFooter = R"(
+Examples:
+  remontoir run model.gguf -p "Why is the sky blue?"    one answer
+  remontoir run model.gguf                              a chat in the terminal
+  remontoir serve --model model.gguf --port 8080        an OpenAI-compatible server
+  remontoir inspect model.gguf                          what a model file holds
+  remontoir plan model.gguf                             the memory that it will take
+  remontoir pull hf:OWNER/REPO:Q4_K_M                   a model from the hub, into the store
+
+Where a MODEL is wanted, a path, a name that `remontoir list` shows and an hf: reference will do.
+`remontoir COMMAND --help` says more about each.)";
+
+inline constexpr const char* kServeFooter = R"(
+Examples:
+  remontoir serve --model model.gguf
+  remontoir serve -hf OWNER/REPO:Q4_K_M                 pulled first when it isn't here
+  remontoir serve --config inference_config.yaml --port 9000 --threads 4
+  remontoir serve --model model.gguf --set engine.queue_max=32 --set kv_cache.memory="2 GiB"
+
+Then, from another terminal:
+  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \
+    -d '{"model": "default", "messages": [{"role": "user", "content": "Hello!"}], "stream": true}'
+
+Ctrl-C lets running answers end (a second one doesn't). docs/configuration.md lists every key.)";
+
+inline constexpr const char* kRunFooter = R"(
+Examples:
+  remontoir run model.gguf -p "Write a haiku about clocks."
+  remontoir run model.gguf -p "Name a colour." --temperature 0    always the same answer
+  echo "Summarise: ..." | remontoir run model.gguf                the prompt from a pipe
+  remontoir run model.gguf                                        a chat
+  remontoir run -hf OWNER/REPO:Q4_K_M                             pulled first when it isn't here
+
+In a chat, a line that ends in \ goes on in the next one. Ctrl-C stops the answer, Ctrl-D ends the chat.)";
+
+inline constexpr const char* kInspectFooter = R"(
+Examples:
+  remontoir inspect model.gguf
+  remontoir inspect model.gguf --tensors
+
+Reads the header alone, never the weights. Exit code 1 and a message on stderr when the file is broken
+or holds a model that this build can't run.)";
+
+inline constexpr const char* kPullFooter = R"(
+Examples:
+  remontoir pull hf:OWNER/REPO              Q4_K_M if there is one, else Q4_0, Q8_0, or the first
+  remontoir pull hf:OWNER/REPO:Q8_0         the one with this quantisation
+  remontoir pull hf:OWNER/REPO/FILE.gguf    this file (all parts of a split one)
+
+Goes on where an earlier pull stopped, and checks length and SHA-256 before a file gets its name.
+Prints the model's path. Set HF_TOKEN for gated models, HF_ENDPOINT for another hub, REMONTOIR_HOME for
+another store than ~/.cache/remontoir.)";
+
+inline constexpr const char* kRemoveFooter = R"(
+Examples:
+  remontoir rm OWNER/REPO/FILE.gguf
+  remontoir rm FILE                     enough when it is the only one whose name starts so)";
+
+inline constexpr const char* kTokenizeFooter = R"(
+Examples:
+  echo '{"text": "Hello"}' | remontoir tokenize --model model.gguf      [19556]
+  echo '{"ids": [19556]}' | remontoir tokenize --model model.gguf       "Hello"
+
+A JSON object a line in, an array of ids or a string a line out. No BOS or EOS is added, whatever the
+file says. A file that holds a vocabulary alone will do.)";
+
+inline constexpr const char* kPerplexityFooter = R"(
+Examples:
+  remontoir perplexity model.gguf text.txt
+  remontoir perplexity model.gguf text.txt --window 512 --compute f32
+
+Lower is better; compare only numbers of the same text, window and vocabulary.)";
+
+inline constexpr const char* kPlanFooter = R"(
+Examples:
+  remontoir plan model.gguf
+  remontoir plan model.gguf --context 4096 --sequences-max 2
+
+Reads the header alone. An error says what doesn't fit and which key to lower.)";
+
+inline constexpr const char* kCompletionFooter = R"(
+Examples:
+  source <(remontoir completion bash)          in ~/.bashrc
+  source <(remontoir completion zsh)           in ~/.zshrc
+  remontoir completion fish | source           in config.fish)";
+
+inline constexpr const char* kBenchFooter = R"(
+Examples:
+  remontoir bench engine --model model.gguf
+  remontoir bench engine --model model.gguf --prompt 512 --depth 16,2048 --batch 8 --rounds 9
+  remontoir bench kernels --isa avx2
+
+Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
+the same rows beside a peer engine.)";
+
+}  // namespace remontoir
