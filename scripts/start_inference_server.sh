@@ -29,7 +29,7 @@ case " $* " in
   *) flags+=(--config "$ROOT/inference_config.yaml") ;;
 esac
 case " $* " in
-  *" --model "* | *" --model="* | *" -m "*) ;;
+  *" --model "* | *" --model="* | *" -m "* | *" -hf "*) ;;
   *)
     # The file's own model.file, or else the default model.
     if ! grep -Eq '^[[:space:]]+file:[[:space:]]*[^#[:space:]]' "$ROOT/inference_config.yaml"; then
