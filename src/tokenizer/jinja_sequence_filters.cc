@@ -18,6 +18,11 @@ using Items = std::vector<JinjaValue>;
 
 Result<Items> ItemsOf(const Call& call) { return JinjaItems(call.runtime, call.subject); }
 
+// map() and select() and their like take anything that is not true as empty, even none.
+Result<Items> ItemsIfTrue(const Call& call) {
+  return call.subject.Truth() ? ItemsOf(call) : Result<Items>(Items{});
+}
+
 // item.a.b.0 for the attribute "a.b.0"; an attribute that is a number is an index.
 Result<JinjaValue> AttributeOf(JinjaRuntime& runtime, JinjaValue item,
                                const JinjaValue& attribute) {
@@ -251,7 +256,7 @@ JinjaArguments Remaining(const JinjaArguments& arguments, size_t used) {
 
 // map('filter', arguments...) or map(attribute='a.b', default=...).
 Result<JinjaValue> Map(const Call& call) {
-  REM_ASSIGN_OR_RETURN(const Items items, ItemsOf(call));
+  REM_ASSIGN_OR_RETURN(const Items items, ItemsIfTrue(call));
   const JinjaValue* attribute = call.arguments.Find("attribute");
   const JinjaValue* fallback = call.arguments.Find("default");
   const bool by_filter =
@@ -276,7 +281,7 @@ Result<JinjaValue> Map(const Call& call) {
 // select, reject, selectattr, rejectattr: by a test, or by truth without one.
 template <bool kByAttribute, bool kWanted>
 Result<JinjaValue> Select(const Call& call) {
-  REM_ASSIGN_OR_RETURN(const Items items, ItemsOf(call));
+  REM_ASSIGN_OR_RETURN(const Items items, ItemsIfTrue(call));
   const std::vector<JinjaValue>& given = call.arguments.positional;
   constexpr size_t kTestPlace = kByAttribute ? 1 : 0;
   if (kByAttribute && given.empty()) return call.Error("wants an attribute");
