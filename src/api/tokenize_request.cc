@@ -38,6 +38,9 @@ std::optional<ErrorBody> ParseDetokenizeRequest(std::string_view body, Detokeniz
     fields.Fail("tokens", "is missing");
   } else if (!tokens->is_array()) {
     fields.FailKind("tokens", "an array of token ids", *tokens);
+  } else if (const size_t count = tokens->get_array().size(); count > kDetokenizeTokensMax) {
+    fields.Fail("tokens", "must be at most " + std::to_string(kDetokenizeTokensMax) +
+                              " tokens, got " + std::to_string(count));
   } else {
     ReadTokens(fields, "tokens", tokens->get_array(), request.tokens);
   }

@@ -1,6 +1,7 @@
 // The bodies of POST /tokenize and POST /detokenize, checked.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,9 +22,13 @@ struct TokenizeRequest {
   bool return_token_strs = false;
 };
 
+// A token of two characters in the body can be a hundred in the reply.
+inline constexpr size_t kDetokenizeTokensMax = size_t{1} << 20;
+
 struct DetokenizeRequest {
   std::string model;
-  std::vector<TokenId> tokens;  // not negative; the vocabulary's size is not known here
+  // At most kDetokenizeTokensMax, not negative; the vocabulary's size is not known here.
+  std::vector<TokenId> tokens;
 };
 
 // As ParseChatRequest.

@@ -83,7 +83,7 @@ TEST(DetokenizeRequest, ErrorsNameTheField) {
   }
 }
 
-TEST(DetokenizeRequest, TakesAnyNumberOfTokens) {
+TEST(DetokenizeRequest, TakesTokensUpToItsBound) {
   DetokenizeRequest none;
   EXPECT_FALSE(ParseDetokenizeRequest(R"({"tokens":[]})", none));
   EXPECT_TRUE(none.tokens.empty());
@@ -91,6 +91,16 @@ TEST(DetokenizeRequest, TakesAnyNumberOfTokens) {
   EXPECT_FALSE(ParseDetokenizeRequest(R"({"tokens":[0,2147483647],"model":"m"})", two));
   EXPECT_EQ(two.tokens, (std::vector<TokenId>{TokenId{0}, TokenId{2147483647}}));
   EXPECT_EQ(two.model, "m");
+
+  std::string zeros;
+  for (size_t i = 0; i < kDetokenizeTokensMax; ++i) zeros += i == 0 ? "0" : ",0";
+  DetokenizeRequest most;
+  EXPECT_FALSE(ParseDetokenizeRequest(R"({"tokens":[)" + zeros + "]}", most));
+  EXPECT_EQ(most.tokens.size(), kDetokenizeTokensMax);
+  const std::string more = R"({"tokens":[0,)" + zeros + "]}";
+  DetokenizeRequest refused;
+  ExpectError({more.c_str(), "tokens", "must be at most 1048576 tokens, got 1048577"},
+              ParseDetokenizeRequest(more, refused));
 }
 
 TEST(TokensJson, WritesSpellingsOnlyWhenAskedTo) {
