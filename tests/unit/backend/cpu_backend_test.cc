@@ -47,7 +47,7 @@ std::vector<TinyShape> Shapes() {
     s.kv_type = DType::kF16;
     s.value_width = 32;
   });
-  add("q8_0, fine keys and values", [](TinyShape& s) {
+  add("q8_0, fine activations", [](TinyShape& s) {
     s.type = DType::kQ8_0;
     s.fine = true;
   });

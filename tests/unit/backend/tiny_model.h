@@ -40,7 +40,7 @@ struct TinyShape {
   bool sinks = false;
   bool biases = false;
   bool head_norms = false;  // of queries and keys
-  bool fine = false;        // keys and values from fine activations
+  bool fine = false;        // keys, values, the way down and the head take fine activations
   GateKind gate = GateKind::kSilu;
   RopePairing pairing = RopePairing::kInterleaved;
 };
@@ -262,7 +262,7 @@ inline void TinyModel::AddFeedForward(Backend& backend, const Layer& layer, cons
     ops.push_back(in);
     ops.push_back(GatedActivationOp{a.gate, a.up, a.gate, s.gate});
     MatMulOp out{a.gate, {}, 1};
-    out.products[0] = {matrix(layer.down), a.projected, kNoWeight};
+    out.products[0] = {matrix(layer.down), a.projected, kNoWeight, s.fine};
     ops.push_back(out);
   } else {
     const auto experts = [&](const TinyTensor* t) {
@@ -315,7 +315,7 @@ inline Program TinyModel::Load(Backend& backend) const {
   program.operations.push_back(NormOp{
       last, last, MustHave(backend.AddVector(final_norm_->view, "norm")), kTinyEpsilon, s.width});
   program.operations.push_back(
-      LogitsOp{last, MustHave(backend.AddMatrix(head_->view, "head")), 2.0F, s.soft_cap});
+      LogitsOp{last, MustHave(backend.AddMatrix(head_->view, "head")), 2.0F, s.soft_cap, s.fine});
   return program;
 }
 
