@@ -10,7 +10,7 @@ AdmissionQueue::AdmissionQueue(int32_t capacity) : capacity_(capacity) {
   entries_.reserve(capacity_);
 }
 
-Status AdmissionQueue::Push(Entry&& entry) {
+Status AdmissionQueue::Push(Entry& entry) {
   const std::lock_guard lock(mutex_);
   if (closed_) return Unavailable("the engine is shutting down");
   if (entries_.size() >= capacity_) {

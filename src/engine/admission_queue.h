@@ -23,8 +23,9 @@ class AdmissionQueue {
 
   explicit AdmissionQueue(int32_t capacity);
 
-  // kResourceExhausted when full, kUnavailable when closed; the entry is untouched then.
-  Status Push(Entry&& entry);
+  // Moves the entry in. kResourceExhausted when full, kUnavailable when closed: it is untouched
+  // then.
+  Status Push(Entry& entry);
   // Refuses all later pushes.
   void Close();
   int32_t size() const;

@@ -133,7 +133,7 @@ void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
     ++(last.finish == FinishReason::kCancelled ? stats_.requests_cancelled
                                                : stats_.requests_finished);
   }
-  PushLast(std::move(sequence.generation), last);
+  PushLast(*std::exchange(sequence.generation, nullptr), last);
 }
 
 void Engine::Loop::FinishWaiting(AdmissionQueue::Entry& entry) {
@@ -143,16 +143,16 @@ void Engine::Loop::FinishWaiting(AdmissionQueue::Entry& entry) {
   }
   entry.generation->queue_us_.store(ElapsedUs(entry.arrived, clock_.Now()),
                                     std::memory_order_release);
-  PushLast(std::move(entry.generation), {.finish = FinishReason::kCancelled});
+  PushLast(*std::exchange(entry.generation, nullptr), {.finish = FinishReason::kCancelled});
 }
 
-void Engine::Loop::PushLast(std::shared_ptr<Generation> generation, const TokenEvent& last) {
+void Engine::Loop::PushLast(Generation& generation, const TokenEvent& last) {
   {
-    const std::lock_guard lock(generation->wake_mutex_);
-    generation->engine_wake_ = nullptr;
+    const std::lock_guard lock(generation.wake_mutex_);
+    generation.engine_wake_ = nullptr;
   }
-  REM_CHECK(generation->events_.TryPush(last), "the last event's place is taken");
-  NotifyLater(generation->notifier_);
+  REM_CHECK(generation.events_.TryPush(last), "the last event's place is taken");
+  NotifyLater(generation.notifier_);
 }
 
 void Engine::Loop::RemoveFinished() {

@@ -58,7 +58,7 @@ class Engine::Loop {
   void Give(Sequence& sequence, const TokenEvent& event);
   void Finish(Sequence& sequence, const TokenEvent& last);
   void FinishWaiting(AdmissionQueue::Entry& entry);
-  void PushLast(std::shared_ptr<Generation> generation, const TokenEvent& last);
+  void PushLast(Generation& generation, const TokenEvent& last);
   void RemoveFinished();
   void CancelEverything();
   void NotifyLater(Notifier* notifier);

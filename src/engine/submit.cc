@@ -51,7 +51,7 @@ Status Engine::Loop::Submit(std::shared_ptr<Generation> generation) {
     generation->engine_wake_ = &wake_;
   }
   AdmissionQueue::Entry entry{std::move(generation), clock_.Now()};
-  const Status pushed = queue_.Push(std::move(entry));
+  const Status pushed = queue_.Push(entry);
   if (!pushed.ok()) {
     Generation& refused = *entry.generation;  // a refused push leaves the entry alone
     const std::lock_guard lock(refused.wake_mutex_);

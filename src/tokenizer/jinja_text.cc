@@ -90,12 +90,10 @@ void AppendJsonString(const SpanText& text, bool ascii_only, SpanText& out) {
           escaped = "\\b";
         else if (c == '\f')
           escaped = "\\f";
-        else if (c < 0x20)
+        else if (c < 0x20 || (ascii_only && c >= 0x80 && c < 0x10000))
           escaped = Hex("\\u", 4, c);
         else if (!ascii_only || c < 0x80)
           return false;
-        else if (c < 0x10000)
-          escaped = Hex("\\u", 4, c);
         else
           escaped = Hex("\\u", 4, 0xD800 + ((c - 0x10000) >> 10)) +
                     Hex("\\u", 4, 0xDC00 + ((c - 0x10000) & 0x3FF));
