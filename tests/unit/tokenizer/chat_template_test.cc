@@ -42,7 +42,7 @@ class ChatOracle : public testing::TestWithParam<const char*> {};
 
 TEST_P(ChatOracle, RendersAsTheReference) {
   const ChatTemplate chat = TemplateNamed(GetParam());
-  const auto rows = ReadJsonLines(std::string("chat/") + GetParam() + ".jsonl");
+  const auto rows = ReadOracleLines(std::string("chat/") + GetParam() + ".jsonl");
   EXPECT_EQ(rows.size(), 24u);
   for (const auto& row : rows) {
     const auto spans = chat.Render(InputsOf(row));
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Templates, ChatOracle,
 
 TEST(ChatTemplate, GivesTheReferencesIdsUnlessAUserTypesTokens) {
   const ChatTemplate chat = TemplateNamed("smollm2");
-  for (const auto& row : ReadJsonLines("chat/smollm2.jsonl")) {
+  for (const auto& row : ReadOracleLines("chat/smollm2.jsonl")) {
     if (!row.contains("ids")) continue;
     const auto spans = chat.Render(InputsOf(row));
     ASSERT_TRUE(spans.ok());
@@ -240,7 +240,7 @@ TEST(ChatTemplate, NamesTheLineOfAnError) {
 
 TEST(ChatTemplate, FallsBackToChatMl) {
   EXPECT_TRUE(HasChatTemplate(SmolLm2().vocabulary()));
-  for (const auto& row : ReadJsonLines("chat/chatml.jsonl")) {
+  for (const auto& row : ReadOracleLines("chat/chatml.jsonl")) {
     if (!row.contains("rendered")) continue;
     const auto spans = Compiled(kFallbackChatTemplate).Render(InputsOf(row));
     ASSERT_TRUE(spans.ok()) << spans.status().message();

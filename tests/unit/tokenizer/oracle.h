@@ -15,7 +15,7 @@
 namespace remontoir {
 
 // The objects of a file of JSON lines.
-inline std::vector<boost::json::object> ReadJsonLines(const std::string& name) {
+inline std::vector<boost::json::object> ReadOracleLines(const std::string& name) {
   std::vector<boost::json::object> rows;
   std::ifstream file(TestData(name));
   EXPECT_TRUE(file.good()) << name;

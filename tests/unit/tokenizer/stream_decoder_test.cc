@@ -27,7 +27,7 @@ std::string Stream(const std::vector<TokenId>& tokens, bool skip_special) {
 }
 
 TEST(StreamDecoder, EqualsTheWholeDecodingOfTheOracles) {
-  for (const auto& row : ReadJsonLines("tok/smollm2.decode.jsonl")) {
+  for (const auto& row : ReadOracleLines("tok/smollm2.decode.jsonl")) {
     const std::vector<TokenId> tokens = TokensOf(row.at("ids"));
     EXPECT_EQ(Stream(tokens, false), SmolLm2().Decode(tokens, false)) << row.at("ids");
   }
