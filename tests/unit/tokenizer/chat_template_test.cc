@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/chat_oracle.h"
 #include "tests/unit/tokenizer/chat_support.h"
 #include "tests/unit/tokenizer/oracle.h"
 #include "text/utf8.h"
@@ -13,58 +14,17 @@
 namespace remontoir {
 namespace {
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-ChatTemplate Compiled(std::string_view source) {
-  Result<ChatTemplate> compiled = ChatTemplate::Compile(source);
-  EXPECT_TRUE(compiled.ok()) << compiled.status().message();
-  return std::move(compiled).value();
-}
-
-ChatTemplate TemplateNamed(const std::string& name) {
-  if (name == "smollm2") return Compiled(SmolLm2().vocabulary().chat_template());
-  return Compiled(ReadFile(TestData("chat/templates/" + name + ".jinja")));
-}
-
-// The message that the reference's error has for a client; empty if only the failing matters.
-std::string RaisedMessage(const std::string& error) {
-  constexpr std::string_view kRaised = "TemplateError: ";
-  return error.starts_with(kRaised) ? error.substr(kRaised.size()) : "";
-}
-
-class ChatOracle : public testing::TestWithParam<const char*> {};
-
-TEST_P(ChatOracle, RendersAsTheReference) {
-  const ChatTemplate chat = TemplateNamed(GetParam());
-  const auto rows = ReadOracleLines(std::string("chat/") + GetParam() + ".jsonl");
-  EXPECT_EQ(rows.size(), 24u);
-  for (const auto& row : rows) {
-    const auto spans = chat.Render(InputsOf(row));
-    if (row.contains("error")) {
-      ASSERT_FALSE(spans.ok()) << row.at("case");
-      const std::string raised = RaisedMessage(StringOf(row.at("error")));
-      if (!raised.empty()) {
-        EXPECT_EQ(spans.status().message(), raised);
-      }
-      continue;
-    }
-    ASSERT_TRUE(spans.ok()) << row.at("case") << ": " << spans.status().message();
-    EXPECT_EQ(TextOf(*spans), StringOf(row.at("rendered"))) << row.at("case");
-  }
+ChatOracleCase Own(const std::string& name) {
+  return {name, TestData("chat/templates/" + name + ".jinja")};
 }
 
 INSTANTIATE_TEST_SUITE_P(Templates, ChatOracle,
-                         testing::Values("smollm2", "chatml", "features", "raises"),
-                         [](const auto& named) { return std::string(named.param); });
+                         testing::Values(ChatOracleCase{"smollm2", ""}, Own("chatml"),
+                                         Own("features"), Own("raises")),
+                         ChatOracleName);
 
 TEST(ChatTemplate, GivesTheReferencesIdsUnlessAUserTypesTokens) {
-  const ChatTemplate chat = TemplateNamed("smollm2");
+  const ChatTemplate chat = Compiled(SourceOf({"smollm2", ""}));
   for (const auto& row : ReadOracleLines("chat/smollm2.jsonl")) {
     if (!row.contains("ids")) continue;
     const auto spans = chat.Render(InputsOf(row));
