@@ -145,7 +145,7 @@ Result<std::vector<SpanText>> SplitAtSpaces(const SpanText& text, int64_t count)
   for (skip(true); at < bytes.size(); skip(true)) {
     const size_t begin = at;
     if (count-- == 0) {
-      parts.push_back(StripText(text.Substring(begin, bytes.size()), nullptr, false, true));
+      parts.push_back(text.Substring(begin, bytes.size()));
       break;
     }
     skip(false);

@@ -225,6 +225,8 @@ Result<JinjaValue> ToInteger(const Call& call) {
     const SpanText stripped = StripText(call.subject.string(), nullptr, true, true);
     std::string_view digits = stripped.text();
     if (digits.starts_with('+')) digits.remove_prefix(1);
+    if (base == 16 && (digits.starts_with("0x") || digits.starts_with("0X")))
+      digits.remove_prefix(2);
     int64_t whole = 0;
     const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), whole,
                                         base >= 2 && base <= 36 ? static_cast<int>(base) : 10);
