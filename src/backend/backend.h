@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "backend/program.h"
+#include "backend/step_profile.h"
 #include "base/status.h"
 #include "tensor/kv_layout.h"
 #include "tensor/tensor_view.h"
@@ -56,6 +58,11 @@ class Backend {
   // Runs the program. Inputs must lie within the limits and name valid pages (checked: a violation
   // is a bug of ours).
   virtual void Run(const RoundInputs& inputs) = 0;
+
+  // For benches, after Prepare: the steps that every Run goes through, in order, and where from now
+  // on Run adds the seconds of each (empty: nowhere any more).
+  virtual std::vector<StepDescription> DescribeSteps() const = 0;
+  virtual void TimeSteps(std::span<double> seconds) = 0;
 
   // Logits of inputs.logit_rows[i] of the last Run: [vocabulary], valid until the next Run.
   virtual std::span<const float> Logits(int32_t i) const = 0;

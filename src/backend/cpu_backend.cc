@@ -1,5 +1,6 @@
 // The CPU back end: holds weights, KV pages and the compiled program, and runs rounds.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -20,6 +21,30 @@ namespace remontoir {
 namespace {
 
 constexpr int32_t kThreadsMax = 1024;
+
+// Notes when the steps of a job begin: a step ends where the next one begins.
+class TimedJob final : public TileJob {
+ public:
+  TimedJob(TileJob& job, std::span<double> seconds) : job_(job), seconds_(seconds) {}
+
+  int32_t BeginStep(int32_t step) override {
+    if (step > 0) EndStep(step - 1);
+    begin_ = std::chrono::steady_clock::now();
+    return job_.BeginStep(step);
+  }
+  void RunTile(int32_t step, int32_t tile, int32_t worker) override {
+    job_.RunTile(step, tile, worker);
+  }
+  void EndStep(int32_t step) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
+    seconds_[static_cast<size_t>(step)] += passed.count();
+  }
+
+ private:
+  TileJob& job_;
+  const std::span<double> seconds_;
+  std::chrono::steady_clock::time_point begin_;
+};
 
 class CpuBackend final : public Backend, private TileJob {
  public:
@@ -49,6 +74,8 @@ class CpuBackend final : public Backend, private TileJob {
   Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
                  const RoundLimits& limits) override;
   void Run(const RoundInputs& inputs) override;
+  std::vector<StepDescription> DescribeSteps() const override;
+  void TimeSteps(std::span<double> seconds) override;
   std::span<const float> Logits(int32_t i) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
@@ -76,6 +103,7 @@ class CpuBackend final : public Backend, private TileJob {
   std::unique_ptr<KvLayout> layout_;
   MemoryRegion kv_memory_;
   std::unique_ptr<CpuProgram> program_;  // null before Prepare
+  std::span<double> step_seconds_;       // [steps] or empty: nobody times them
 };
 
 Status CpuBackend::Prepare(Program program, const KvLayout& layout, int32_t page_count,
@@ -108,7 +136,25 @@ void CpuBackend::Run(const RoundInputs& inputs) {
                  static_cast<int32_t>(inputs.logit_rows.size())};
   for (size_t s = 0; s + 1 < inputs.cu_seqlens_q.size(); ++s) PlaceRows(s);
   for (WindowPlan& plan : program_->windows) plan.Build(inputs);
-  pool_.Run(*this, static_cast<int32_t>(program_->steps.size()));
+  const auto steps = static_cast<int32_t>(program_->steps.size());
+  if (step_seconds_.empty()) {
+    pool_.Run(*this, steps);
+  } else {
+    TimedJob job(*this, step_seconds_);
+    pool_.Run(job, steps);
+    job.EndStep(steps - 1);
+  }
+}
+
+std::vector<StepDescription> CpuBackend::DescribeSteps() const {
+  REM_CHECK(program_ != nullptr, "Prepare comes before its steps");
+  return program_->descriptions;
+}
+
+void CpuBackend::TimeSteps(std::span<double> seconds) {
+  REM_CHECK(program_ != nullptr, "Prepare comes before its steps");
+  REM_CHECK(seconds.empty() || seconds.size() == program_->steps.size(), "a place for each step");
+  step_seconds_ = seconds;
 }
 
 void CpuBackend::CheckInputs(const RoundInputs& inputs) const {

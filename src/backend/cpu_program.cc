@@ -83,6 +83,8 @@ class Compiler {
   // Adds a step that writes all values of `written`, alone.
   void AddStep(std::unique_ptr<Step> step, const ActivationMatrix& written);
   void MarkWritten(const ActivationMatrix& written, Step* step);
+  // Says what the newest step is; row steps need no words.
+  void DescribeNewest(StepKind kind, const ProductGroup& group = {});
   void WantIn8Bits(ActivationMatrix* in);
   void WantInFineForm(ActivationMatrix* in);
   // If any product reads quantised blocks.
@@ -119,6 +121,7 @@ Status Compiler::Compile() {
     }
     REM_RETURN_IF_ERROR(std::visit([this](const auto& op) { return CompileOp(op); }, operation));
   }
+  out_.descriptions.resize(out_.steps.size());
   ReserveRouting(limits_.rows_max, program_.experts_used_max, experts_max, &round_.routing);
   return TakeMemory();
 }
@@ -165,6 +168,20 @@ void Compiler::AddStep(std::unique_ptr<Step> step, const ActivationMatrix& writt
 
 void Compiler::MarkWritten(const ActivationMatrix& written, Step* step) {
   origins_[IndexOf(written)] = {step, false, false};
+}
+
+void Compiler::DescribeNewest(StepKind kind, const ProductGroup& group) {
+  out_.descriptions.resize(out_.steps.size());
+  StepDescription& description = out_.descriptions.back();
+  description.kind = kind;
+  if (group.in != nullptr) description.rows = group.products[0].out->space;
+  for (int32_t p = 0; p < group.count; ++p) {
+    const ProductPlan& plan = group.products[static_cast<size_t>(p)];
+    const PackedLayout& layout = plan.weight->layout;
+    const bool twice = plan.fine_activations && !IsFloatFormat(layout.format);
+    description.products.push_back({layout.format, layout.out_width, layout.in_width,
+                                    layout.bytes() * plan.weight->experts, twice ? 2 : 1});
+  }
 }
 
 // The step that made the values writes their 8-bit form too where it can.
@@ -247,6 +264,7 @@ Status Compiler::CompileOp(const MatMulOp& op) {
   }
   WantInputOf(group, in);
   out_.steps.push_back(MakeMatMulStep(round_, group));
+  DescribeNewest(StepKind::kProducts, group);
   return Status::Ok();
 }
 
@@ -271,6 +289,7 @@ Status Compiler::CompileOp(const GroupedMatMulOp& op) {
   }
   WantInputOf(group, in);
   out_.steps.push_back(MakeGroupedMatMulStep(round_, group));
+  DescribeNewest(StepKind::kExpertProducts, group);
   return Status::Ok();
 }
 
@@ -291,6 +310,7 @@ Status Compiler::CompileOp(const LogitsOp& op) {
   REM_ASSIGN_OR_RETURN(plan.weight, weights_.Matrices(op.weight, 1, out_.logits.width, in->width));
   WantInputOf(group, in);
   out_.steps.push_back(MakeMatMulStep(round_, group));
+  DescribeNewest(StepKind::kLogits, group);
   return Status::Ok();
 }
 
@@ -374,7 +394,10 @@ Status Compiler::CompileOp(const AttentionOp& op) {
   ReserveAttention(op, *shape);
   std::vector<std::unique_ptr<Step>> steps = MakeAttentionSteps(round_, op, setup);
   MarkWritten(*out, steps.front().get());
-  for (std::unique_ptr<Step>& step : steps) out_.steps.push_back(std::move(step));
+  for (std::unique_ptr<Step>& step : steps) {
+    out_.steps.push_back(std::move(step));
+    DescribeNewest(StepKind::kAttention);
+  }
   return Status::Ok();
 }
 

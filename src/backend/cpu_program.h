@@ -13,6 +13,7 @@
 #include "backend/cpu_step.h"
 #include "backend/cpu_weights.h"
 #include "backend/memory_region.h"
+#include "backend/step_profile.h"
 #include "base/status.h"
 #include "tensor/kv_layout.h"
 
@@ -30,7 +31,8 @@ struct CpuProgram {
   std::deque<WindowPlan> windows;             // one for each distinct window
   AttentionScratch attention_scratch;
   std::vector<std::unique_ptr<Step>> steps;
-  MemoryRegion memory;  // of all activations
+  std::vector<StepDescription> descriptions;  // of each step
+  MemoryRegion memory;                        // of all activations
   int64_t activation_bytes = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -233,6 +235,55 @@ TEST(CpuBackend, SaysWhatItIs) {
   EXPECT_EQ(unknown.status().code(), StatusCode::kUnsupported);
   EXPECT_NE(unknown.status().message().find("vacuum-tubes"), std::string::npos);
   EXPECT_FALSE(MakeCpuBackend(Threads(-1)).ok());
+}
+
+TEST(CpuBackend, SaysWhatItsStepsMultiply) {
+  TinyShape shape;
+  shape.type = DType::kQ8_0;
+  shape.experts = 4;
+  shape.fine = true;
+  Rounds rounds(TinyModel(shape), Threads(2));
+  std::array<int, kStepKindCount> steps_of_kind = {};
+  for (const StepDescription& step : rounds.backend().DescribeSteps()) {
+    ++steps_of_kind[static_cast<size_t>(step.kind)];
+    const bool multiplies = step.kind == StepKind::kProducts || step.kind == StepKind::kLogits ||
+                            step.kind == StepKind::kExpertProducts;
+    EXPECT_EQ(step.products.empty(), !multiplies);
+    if (step.kind == StepKind::kExpertProducts) {
+      EXPECT_EQ(step.rows, RowSpace::kExperts);
+      EXPECT_GE(step.products[0].bytes,
+                shape.experts * step.products[0].out_width * step.products[0].in_width);
+    }
+    if (step.kind == StepKind::kLogits) {
+      EXPECT_EQ(step.rows, RowSpace::kLogits);
+      EXPECT_EQ(step.products[0].out_width, shape.vocabulary);
+      EXPECT_EQ(step.products[0].in_width, shape.width);
+      EXPECT_EQ(step.products[0].format, PanelFormat::kS8);
+      EXPECT_EQ(step.products[0].passes, 2);
+    }
+  }
+  for (const int steps : steps_of_kind) EXPECT_GT(steps, 0);
+}
+
+TEST(CpuBackend, TimesItsStepsWhileAsked) {
+  Rounds rounds(TinyModel(TinyShape()), Threads(2));
+  const size_t sequence = rounds.Add(std::vector<int32_t>(60, 1));
+  std::vector<double> seconds(rounds.backend().DescribeSteps().size());
+  rounds.backend().TimeSteps(seconds);
+  const auto start = std::chrono::steady_clock::now();
+  rounds.Run({{sequence, 40}});
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  double sum = 0;
+  for (const double step : seconds) {
+    EXPECT_GE(step, 0);
+    sum += step;
+  }
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, passed.count());
+  rounds.backend().TimeSteps({});
+  const std::vector<double> before = seconds;
+  rounds.Run({{sequence, 20}});
+  EXPECT_EQ(seconds, before);
 }
 
 TEST(CpuBackend, ARoundWithoutRowsIsEmpty) {
