@@ -7,6 +7,7 @@
 
 #include "api/json_writer.h"
 #include "apps/bench_statistics.h"
+#include "apps/bench_steps.h"
 
 namespace remontoir {
 namespace {
@@ -48,10 +49,7 @@ Status MeasureRound(BenchRunner& runner, const Ceilings& ceilings, const std::st
 void PrintTable(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
                 const BenchEngineOptions& options, const std::string& backend, std::FILE* out) {
   std::fprintf(out, "%s on %s, %d rounds\n", options.file.c_str(), backend.c_str(), options.rounds);
-  std::fprintf(
-      out, "ceilings with %d threads (%s): read %.1f GB/s, int8 %.0f GOP/s, f32 %.0f GFLOP/s\n\n",
-      ceilings.threads, ceilings.instruction_set.c_str(), ceilings.read_bytes_per_second / kGiga,
-      ceilings.int8_ops_per_second / kGiga, ceilings.f32_ops_per_second / kGiga);
+  std::fprintf(out, "%s\n\n", CeilingsLine(ceilings).c_str());
   std::fprintf(out, "%-14s %10s %21s %12s %12s %7s\n", "row", "tok/s", "lowest ... highest", "rate",
                "ceiling", "ratio");
   for (const MeasuredRow& row : rows) {
@@ -123,6 +121,17 @@ std::string CeilingsJson(const Ceilings& ceilings) {
   return json.Take();
 }
 
+std::string CeilingsLine(const Ceilings& ceilings) {
+  char line[256];
+  std::snprintf(line, sizeof line,
+                "ceilings with %d threads (%s): read %.1f GB/s, from cache %.0f GB/s, int8 %.0f "
+                "GOP/s, f32 %.0f GFLOP/s",
+                ceilings.threads, ceilings.instruction_set.c_str(),
+                ceilings.read_bytes_per_second / kGiga, ceilings.cached_bytes_per_second / kGiga,
+                ceilings.int8_ops_per_second / kGiga, ceilings.f32_ops_per_second / kGiga);
+  return line;
+}
+
 Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
   LoadEngineOptions load;
   load.backend.threads =
@@ -134,6 +143,7 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,
                        BenchRunner::Open(options.file, load, rows));
   if (options.worker) return ServeBenchRows(*runner, ceilings, out);
+  if (options.steps_profile) return BenchSteps(*runner, rows, ceilings, options, out);
 
   std::vector<MeasuredRow> measured;
   for (const BenchRow& row : rows) measured.emplace_back().row = row;

@@ -29,5 +29,7 @@ Status ServeBenchRows(BenchRunner& runner, const Ceilings& ceilings, std::FILE* 
 
 // {"instruction_set", "threads", "read_gb_s", "cached_read_gb_s", "int8_gop_s", "f32_gflop_s"}
 std::string CeilingsJson(const Ceilings& ceilings);
+// The same in words, without a line end.
+std::string CeilingsLine(const Ceilings& ceilings);
 
 }  // namespace remontoir

@@ -41,6 +41,7 @@ struct ProductShape {
   int64_t in_width;
 };
 
+constexpr ProductShape kMicroKernelShape = {16, kPanelRows, 1024};
 constexpr ProductShape kProductShapes[] = {
     {1, 0, 4096}, {4, 0, 4096}, {16, 0, 4096}, {512, 1536, 4096}, {512, 1536, 768}};
 
@@ -97,11 +98,11 @@ std::function<void()> PrepareProduct(Kernel kernel, DType type, const ProductSha
   };
 }
 
-KernelCase ProductCase(DType type, const ProductShape& shape) {
+KernelCase ProductCase(const char* operation, DType type, const ProductShape& shape) {
   const PackedLayout layout = ShapeLayout(type, shape);
   const bool is_float = IsFloatFormat(layout.format);
   KernelCase result;
-  result.operation = "product";
+  result.operation = operation;
   result.type = Info(type).name;
   result.shape = std::to_string(shape.rows) + " x " + std::to_string(layout.in_width) + " x " +
                  std::to_string(layout.out_width);
@@ -254,11 +255,16 @@ void AddRowCases(std::vector<KernelCase>* cases) {
 
 }  // namespace
 
+KernelCase MicroKernelCase(DType type) {
+  return ProductCase("micro_kernel", type, kMicroKernelShape);
+}
+
 std::vector<KernelCase> KernelCases() {
   std::vector<KernelCase> cases;
   for (int type = 0; type < kDTypeCount; ++type) {
+    cases.push_back(MicroKernelCase(static_cast<DType>(type)));
     for (const ProductShape& shape : kProductShapes) {
-      cases.push_back(ProductCase(static_cast<DType>(type), shape));
+      cases.push_back(ProductCase("product", static_cast<DType>(type), shape));
     }
   }
   for (const DType type : {DType::kF16, DType::kBF16, DType::kF32}) {

@@ -23,6 +23,10 @@ struct KernelCase {
   std::string Name() const { return operation + " " + type + " " + shape; }
 };
 
+// A product whose operands stay in the nearest caches: the micro-kernel's own rate, which products
+// of whole matrices are judged by.
+KernelCase MicroKernelCase(DType type);
+
 // Products of every weight type in three shapes, attention of every KV type, the row kernels.
 std::vector<KernelCase> KernelCases();
 

@@ -15,10 +15,11 @@ struct BenchEngineOptions {
   std::vector<int32_t> depths = {0, 16, 2048, 8192};
   std::vector<int32_t> batches = {1, 2, 4, 8, 16, 32};
   int32_t batch_depth = 512;
-  int32_t steps = 32;   // of a decode or batch row
-  int32_t rounds = 5;   // measurements of each row
-  bool json = false;    // one object instead of a table
-  bool worker = false;  // measure what JSON lines on stdin ask for
+  int32_t steps = 32;          // of a decode or batch row
+  int32_t rounds = 5;          // measurements of each row
+  bool json = false;           // one object instead of a table
+  bool steps_profile = false;  // what the kinds of steps take instead of whole rounds
+  bool worker = false;         // measure what JSON lines on stdin ask for
 };
 
 struct BenchKernelsOptions {

@@ -99,6 +99,7 @@ void BenchRunner::RunRound(const std::vector<BatchSequence>& batch, BenchSample*
   for (const BatchSequence& sequence : batch) {
     const auto count = static_cast<int32_t>(sequence.tokens.size());
     sample->tokens += count;
+    sample->logit_rows += count - sequence.logits_begin;
     rows.push_back({sequence.first_position, count, count - sequence.logits_begin});
   }
   sample->work += WorkOfRound(work_, rows);

@@ -25,6 +25,7 @@ struct BenchRow {
 struct BenchSample {
   double seconds = 0;
   int64_t tokens = 0;                // computed in all
+  int64_t logit_rows = 0;            // of them with logits
   std::vector<double> step_seconds;  // of each round
   RoundWork work;
 
@@ -44,6 +45,7 @@ class BenchRunner {
 
   const ModelFile& file() const { return *model_.file; }
   Backend& backend() { return model_.runner->backend(); }
+  const ModelShape& shape() const { return model_.runner->shape(); }
 
  private:
   BenchRunner(LoadedModel model, ModelWork work);

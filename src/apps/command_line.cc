@@ -288,6 +288,8 @@ void AddBenchEngineFlags(CLI::App& command, BenchEngineOptions& options) {
       ->check(CLI::Range(1, 1000));
   command.add_flag("--f32", options.float32, "Compute all in float32, keys and values too");
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
+  command.add_flag("--steps-profile", options.steps_profile,
+                   "What products, attention and the rest of a round take");
   command.add_flag("--worker", options.worker, "Measure what JSON lines on stdin ask for");
 }
 
