@@ -14,5 +14,6 @@ void InstallAvx2Attention(KernelTable* table);
 void InstallAvx2Rows(KernelTable* table);
 
 void InstallAvx512Products(KernelTable* table);
+void InstallAvx512Attention(KernelTable* table);
 
 }  // namespace remontoir

@@ -30,6 +30,7 @@ KernelTable MakeAvx512() {
   KernelTable table = MakeAvx2();
   table.name = "avx512";
   InstallAvx512Products(&table);
+  InstallAvx512Attention(&table);
   return table;
 }
 
