@@ -46,8 +46,8 @@ constexpr Visible kVisible[] = {
 class HeadBlocks {
  public:
   HeadBlocks(DType type, Widths widths, int begin, int end)
-      : layout_({{.kv_heads = 1, .key_width = widths.key, .value_width = widths.value,
-                  .type = type}}) {
+      : layout_(
+            {{.kv_heads = 1, .key_width = widths.key, .value_width = widths.value, .type = type}}) {
     const auto key_bytes = static_cast<size_t>(layout_.value_offset(0, 0));
     const auto value_bytes = static_cast<size_t>(layout_.page_bytes()) - key_bytes;
     for (int b = 0; b < kBlocks; ++b) {
@@ -88,7 +88,7 @@ struct Call {
 };
 
 std::vector<uint32_t> Attend(const KernelTable& table, const Call& call, const HeadBlocks& head,
-                          GuardedArrays& arrays) {
+                             GuardedArrays& arrays) {
   const auto rows = static_cast<size_t>(call.rows);
   const size_t sums_count = rows * static_cast<size_t>(call.widths.value);
   std::vector<AttentionRow> inputs;
@@ -132,8 +132,7 @@ class GuardedAttention : public testing::TestWithParam<DType> {
         GuardedArrays arrays(side);
         ASSERT_EQ(Attend(*table, call, head, arrays), expected)
             << table->name << ", " << Name(side) << ", " << call.rows << " rows of widths "
-            << call.widths.key << " and " << call.widths.value << " that see "
-            << call.visible.name;
+            << call.widths.key << " and " << call.widths.value << " that see " << call.visible.name;
         ASSERT_TRUE(arrays.surroundings_intact()) << table->name << ", " << Name(side);
       }
     }

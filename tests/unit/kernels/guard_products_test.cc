@@ -149,12 +149,11 @@ TEST_P(GuardedType, IsDequantisedAndPackedInsideItsArrays) {
         const PackedLayout layout = PlanPacking(type, out_width, in_width, float32);
         auto* packed = arrays.Out<std::byte>(static_cast<size_t>(layout.bytes()));
         PackPanels(layout, type, rows, 0, layout.panel_count(), packed);
-        EXPECT_EQ(Copied(packed, static_cast<size_t>(layout.bytes())),
-                  [&] {
-                    std::vector<std::byte> plain(static_cast<size_t>(layout.bytes()));
-                    PackPanels(layout, type, weights.data(), 0, layout.panel_count(), plain.data());
-                    return plain;
-                  }());
+        EXPECT_EQ(Copied(packed, static_cast<size_t>(layout.bytes())), [&] {
+          std::vector<std::byte> plain(static_cast<size_t>(layout.bytes()));
+          PackPanels(layout, type, weights.data(), 0, layout.panel_count(), plain.data());
+          return plain;
+        }());
       }
       EXPECT_TRUE(arrays.surroundings_intact()) << Name(side);
     }
