@@ -57,10 +57,12 @@ LoadedEngine Open(const MixCase& c, int32_t threads, int32_t sequences_max,
 using EventWords = std::vector<uint32_t>;
 
 EventWords WordsOf(const TokenEvent& event) {
-  EventWords words = {static_cast<uint32_t>(event.token), uint32_t{event.is_prompt},
+  EventWords words = {static_cast<uint32_t>(event.token),
+                      uint32_t{event.is_prompt},
                       uint32_t{event.has_logprob},
                       event.has_logprob ? std::bit_cast<uint32_t>(event.logprob) : 0,
-                      static_cast<uint32_t>(event.finish), static_cast<uint32_t>(event.detail)};
+                      static_cast<uint32_t>(event.finish),
+                      static_cast<uint32_t>(event.detail)};
   for (size_t i = 0; i < event.top_count; ++i) {
     words.push_back(static_cast<uint32_t>(event.top[i].token));
     words.push_back(std::bit_cast<uint32_t>(event.top[i].logprob));
@@ -81,7 +83,9 @@ class MixMaker {
   MixMaker(const MixCase& c, int32_t vocabulary, uint64_t seed)
       : case_(c), vocabulary_(vocabulary), random_(seed, 77) {}
 
-  int Pick(int count) { return static_cast<int>(random_.Bits(n_++) % static_cast<uint64_t>(count)); }
+  int Pick(int count) {
+    return static_cast<int>(random_.Bits(n_++) % static_cast<uint64_t>(count));
+  }
 
   std::vector<Visitor> Visitors() {
     std::vector<Visitor> visitors(static_cast<size_t>(3 + Pick(6)));
@@ -102,8 +106,8 @@ class MixMaker {
     const uint64_t text = Pick(2) == 0 ? 1 : 2 + random_.Bits(n_++);
     for (int i = 0; i < length; ++i) {
       const auto place = static_cast<uint64_t>(i);
-      request.prompt.push_back(TokenId(static_cast<int32_t>(
-          CounterRandom(text, 5).Bits(place) % static_cast<uint64_t>(vocabulary_))));
+      request.prompt.push_back(TokenId(static_cast<int32_t>(CounterRandom(text, 5).Bits(place) %
+                                                            static_cast<uint64_t>(vocabulary_))));
     }
     request.max_tokens = 1 + Pick(case_.answer_max);
     request.want_logprobs = Pick(4) != 0;
