@@ -115,8 +115,7 @@ class Products {
     for (size_t i = 0; i < 3; ++i) {
       MatMulOp::Product& product = op.products[i];
       product.out = Output(program->AddActivation("out", shape_.out_widths[i]));
-      product.weight =
-          Matrix(backend, shape_.types[i], shape_.out_widths[i], shape_.in_width, 1);
+      product.weight = Matrix(backend, shape_.types[i], shape_.out_widths[i], shape_.in_width, 1);
       if (shape_.biases) product.bias = Vector(backend, shape_.out_widths[i]);
       product.fine_activations = shape_.fine[i];
     }
@@ -129,8 +128,7 @@ class Products {
     const auto outer = program->AddActivation("outer", shape_.out_widths[1], RowSpace::kExperts);
     const auto combined = Output(program->AddActivation("combined", shape_.out_widths[1]));
     MatMulOp route{.in = in, .products = {}, .product_count = 1};
-    route.products[0] = {.weight =
-                             Matrix(backend, DType::kF32, shape_.experts, shape_.in_width, 1),
+    route.products[0] = {.weight = Matrix(backend, DType::kF32, shape_.experts, shape_.in_width, 1),
                          .out = router};
     program->operations.push_back(route);
     program->operations.push_back(RouteOp{router, shape_.experts, 2, true});
@@ -172,7 +170,8 @@ class Products {
 
   WeightId Matrix(Backend& backend, DType type, int64_t rows, int64_t columns, int64_t experts) {
     const TensorView view = View(type, experts > 1 ? 3 : 2, columns, rows, experts);
-    const auto id = experts > 1 ? backend.AddExpertMatrices(view, "m") : backend.AddMatrix(view, "m");
+    const auto id =
+        experts > 1 ? backend.AddExpertMatrices(view, "m") : backend.AddMatrix(view, "m");
     REM_CHECK(id.ok(), id.status().message());
     return *id;
   }

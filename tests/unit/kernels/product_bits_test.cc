@@ -69,8 +69,8 @@ struct Matrices {
         auto tile = Describe(panels + panel_cuts[p] * layout.panel_bytes,
                              out.data() + row_cuts[r] * layout.out_width + column);
         tile.panel_count = static_cast<int>(panel_cuts[p + 1] - panel_cuts[p]);
-        tile.columns = static_cast<int>(
-            std::min(panel_cuts[p + 1] * kPanelRows, layout.out_width) - column);
+        tile.columns =
+            static_cast<int>(std::min(panel_cuts[p + 1] * kPanelRows, layout.out_width) - column);
         tile.in += row_cuts[r] * stride;
         tile.rows = static_cast<int>(row_cuts[r + 1] - row_cuts[r]);
         RunProduct(table, layout.format, tile);
