@@ -44,8 +44,8 @@ const Inputs kInputs[] = {
      }},
     {"blocks_of_every_size",
      [](size_t n) {
-       return Scaled(
-           n, [](size_t i) { return std::pow(10.0F, static_cast<float>(i / 32 % 13) - 6); });
+       return Scaled(n,
+                     [](size_t i) { return std::pow(10.0F, static_cast<float>(i / 32 % 13) - 6); });
      }},
     // Each value's negative follows it: sums of neighbours are small.
     {"cancelling",
@@ -204,7 +204,8 @@ TEST_P(RowAccuracy, OfRmsNormFollowsFromTheSumOfSquares) {
       const double error = 1.001 * kUnit * ((count / 16 + 5) / 2 + 5);
       for (size_t i = 0; i < width; ++i) {
         const double exact = double{in[i]} / norm * double{weight[i]};
-        ASSERT_NEAR(double{out[i]}, exact, error * std::fabs(exact) + kTiniest) << width << ", " << i;
+        ASSERT_NEAR(double{out[i]}, exact, error * std::fabs(exact) + kTiniest)
+            << width << ", " << i;
       }
     }
   }
@@ -238,8 +239,8 @@ TEST_P(RowAccuracy, OfRopeIsThatOfAProductAndASum) {
 }
 
 // The terms: 4 for exp, and |x - max| for that difference's rounding. Their sum: 1,024 / 16 in a
-// lane and 4 when lanes are folded. A relative error of the sum is an absolute one of its logarithm,
-// which is rounded once more.
+// lane and 4 when lanes are folded. A relative error of the sum is an absolute one of its
+// logarithm, which is rounded once more.
 TEST_P(RowAccuracy, OfLogSumExpFollowsFromItsTerms) {
   for (const size_t width : {1, 1000, 50000}) {
     const auto in = GetParam().make(width);

@@ -77,10 +77,8 @@ class Problem {
 
   std::vector<float> Run(const KernelTable& table) const {
     const auto width = static_cast<size_t>(case_.width);
-    const KvLayout layout({{.kv_heads = 1,
-                            .key_width = case_.width,
-                            .value_width = case_.width,
-                            .type = type_}});
+    const KvLayout layout(
+        {{.kv_heads = 1, .key_width = case_.width, .value_width = case_.width, .type = type_}});
     const int pages = (case_.keys + kKvPageTokens - 1) / kKvPageTokens;
     std::vector<std::byte> bytes(static_cast<size_t>(pages * layout.page_bytes()), std::byte{0xff});
     std::vector<KeyBlock> blocks;
@@ -120,11 +118,12 @@ class Problem {
     return sum;
   }
 
-  // Rounding errors, in units of kUnit and to first order. A score: a chain of `width` multiply-adds
-  // errs by width * sum |q k| * scale at most; the factor, the cap's tanh (4) and the way to log2
-  // units by 8 |score| together. A weight errs as its score does, by 2 |score| for taking off the
-  // maximum, by 3 for exp2, and by 4 + |score| for each block and partial whose maximum it was moved
-  // to. An output divides two sums of such weights, of at most keys + 2 * blocks + 10 roundings.
+  // Rounding errors, in units of kUnit and to first order. A score: a chain of `width`
+  // multiply-adds errs by width * sum |q k| * scale at most; the factor, the cap's tanh (4) and the
+  // way to log2 units by 8 |score| together. A weight errs as its score does, by 2 |score| for
+  // taking off the maximum, by 3 for exp2, and by 4 + |score| for each block and partial whose
+  // maximum it was moved to. An output divides two sums of such weights, of at most keys + 2 *
+  // blocks + 10 roundings.
   void Expect(const std::vector<float>& out) const {
     double total = 0;
     double max = case_.sink ? double{kSink} : -INFINITY;

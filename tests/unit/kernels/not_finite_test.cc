@@ -65,8 +65,8 @@ class OddProducts : public testing::TestWithParam<DType> {
  protected:
   template <class Input>
   static std::vector<uint32_t> Multiply(const KernelTable& table, const PackedLayout& layout,
-                                   const std::byte* panels, const std::vector<Input>& in,
-                                   int rows) {
+                                        const std::byte* panels, const std::vector<Input>& in,
+                                        int rows) {
     std::vector<float> out(static_cast<size_t>(kRows * layout.out_width), 0.5F);
     RunProduct(table, layout.format,
                PanelProduct<Input>{.panels = panels,
@@ -123,8 +123,7 @@ TEST_P(OddProducts, OfOddActivationsAreTheSameInEveryTable) {
 // Any bytes: scales that are NaN or infinite, as a file from outside may have them.
 TEST_P(OddProducts, OfAnyWeightBytesAreTheSameInEveryTable) {
   const CounterRandom random(5, 6);
-  std::vector<std::byte> weights(
-      static_cast<size_t>(kOutWidth * RowBytes(GetParam(), WidthOf())));
+  std::vector<std::byte> weights(static_cast<size_t>(kOutWidth * RowBytes(GetParam(), WidthOf())));
   for (size_t i = 0; i < weights.size(); ++i) {
     weights[i] = random.Bits(2 * i) % 5 == 0 ? std::byte{0xff}
                                              : static_cast<std::byte>(random.Bits(2 * i + 1));
@@ -192,7 +191,8 @@ TEST_P(OddAttention, IsTheSameInEveryTable) {
   const DType type = GetParam();
   for (const int width : {5, 13, 32, 64, 80}) {
     if (width % Info(type).block_elements != 0) continue;
-    const KvLayout layout({{.kv_heads = 1, .key_width = width, .value_width = width, .type = type}});
+    const KvLayout layout(
+        {{.kv_heads = 1, .key_width = width, .value_width = width, .type = type}});
     for (uint64_t seed = 0; seed < 12; ++seed) {
       Arrays arrays;
       arrays.page.resize(static_cast<size_t>(layout.page_bytes()), std::byte{0xff});
