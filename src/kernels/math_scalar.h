@@ -25,7 +25,7 @@ inline constexpr float kTanhP[5] = {-0.333332819F, 0.133314425F, -0.0537397449F,
 inline constexpr float kTanhSmall = 0.625F;
 
 inline constexpr float kExp2Min = -126.0F;  // below, results are 0 (no subnormals)
-inline constexpr float kExp2Max = 128.0F;   // at and above, infinity
+inline constexpr float kExp2Max = 128.0F;   // larger ones are taken for it, and give infinity
 inline constexpr float kExpMin = -87.3365448F;
 inline constexpr float kExpMax = 89.0F;
 
@@ -37,7 +37,7 @@ static inline float Exp2Reduced(float r, float n) {
   return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
 }
 
-// 2^x within 1.5 ulp; NaN stays NaN.
+// 2^x within 1.5 ulp (from 127.5 on infinity); NaN stays NaN.
 static inline float Exp2(float x) {
   if (x != x) return x;
   if (x < kExp2Min) return 0;

@@ -61,6 +61,17 @@ inline std::string Name(const ProductCase& c) {
          std::to_string(c.in_width) + "_rows" + std::to_string(c.rows);
 }
 
+// The element types of keys and values that every table has attention for.
+inline std::vector<DType> KvTypes() {
+  std::vector<DType> types;
+  for (int type = 0; type < kDTypeCount; ++type) {
+    if (ScalarKernels().attention_partial[static_cast<size_t>(type)] != nullptr) {
+      types.push_back(static_cast<DType>(type));
+    }
+  }
+  return types;
+}
+
 // Normal deviates, a pure function of the seed.
 inline std::vector<float> Normals(size_t count, uint64_t seed) {
   const CounterRandom random(seed, 1);
