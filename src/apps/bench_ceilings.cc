@@ -191,4 +191,13 @@ Result<Ceilings> MeasureCeilings(int threads, std::string_view instruction_set) 
   return ceilings;
 }
 
+Ceilings BestOf(const Ceilings& a, const Ceilings& b) {
+  Ceilings best = a;
+  best.read_bytes_per_second = std::max(a.read_bytes_per_second, b.read_bytes_per_second);
+  best.cached_bytes_per_second = std::max(a.cached_bytes_per_second, b.cached_bytes_per_second);
+  best.int8_ops_per_second = std::max(a.int8_ops_per_second, b.int8_ops_per_second);
+  best.f32_ops_per_second = std::max(a.f32_ops_per_second, b.f32_ops_per_second);
+  return best;
+}
+
 }  // namespace remontoir

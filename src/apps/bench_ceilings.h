@@ -23,6 +23,10 @@ std::vector<std::string_view> CeilingInstructionSets();
 
 // With `threads` threads, each figure the best of some tries; takes about a second. With the
 // instruction set named, or the fastest where it is empty or has no microkernel of its own.
+// A busy moment makes ceilings look low; BestOf later ones mends that.
 Result<Ceilings> MeasureCeilings(int threads, std::string_view instruction_set);
+
+// Each figure the higher one of two measurements of the same thing.
+Ceilings BestOf(const Ceilings& a, const Ceilings& b);
 
 }  // namespace remontoir

@@ -19,9 +19,12 @@ struct MeasuredRow {
   std::vector<double> tokens_per_second;
   std::vector<double> seconds;
   RoundWork work;  // of one measurement
+  int64_t steps = 0;
   double ceiling_seconds = 0;
+  double round_over_single = 0;  // kBatch: its round beside that of one sequence; 0: not known
 
   double ratio() const { return ceiling_seconds / SpreadOf(seconds).median; }
+  double round_seconds() const { return SpreadOf(seconds).median / static_cast<double>(steps); }
   bool by_reading = false;  // reading takes longer than arithmetic would
   double amount() const { return (by_reading ? work.bytes() : work.ops()) / kGiga; }
   double rate() const { return amount() / SpreadOf(seconds).median; }
@@ -29,7 +32,7 @@ struct MeasuredRow {
   const char* unit() const { return by_reading ? "GB/s" : "GOP/s"; }
 };
 
-Status MeasureRound(BenchRunner& runner, const Ceilings& ceilings, const std::string& progress,
+Status MeasureRound(BenchRunner& runner, const std::string& progress,
                     std::vector<MeasuredRow>* rows) {
   for (MeasuredRow& measured : *rows) {
     std::fprintf(stderr, "\r\033[K%s %s", progress.c_str(), measured.row.Name().c_str());
@@ -37,26 +40,47 @@ Status MeasureRound(BenchRunner& runner, const Ceilings& ceilings, const std::st
     measured.tokens_per_second.push_back(sample.tokens_per_second());
     measured.seconds.push_back(sample.seconds);
     measured.work = sample.work;
-    measured.ceiling_seconds = CeilingSeconds(sample.work, ceilings);
-    measured.by_reading =
-        sample.work.bytes() / ceilings.read_bytes_per_second >
-        sample.work.int8_ops / ceilings.int8_ops_per_second +
-            (sample.work.f32_ops + sample.work.attention_ops) / ceilings.f32_ops_per_second;
+    measured.steps = static_cast<int64_t>(sample.step_seconds.size());
   }
   return Status::Ok();
+}
+
+void SetCeiling(const Ceilings& ceilings, MeasuredRow* measured) {
+  const RoundWork& work = measured->work;
+  measured->ceiling_seconds = CeilingSeconds(work, ceilings);
+  measured->by_reading = work.bytes() / ceilings.read_bytes_per_second >
+                         work.int8_ops / ceilings.int8_ops_per_second +
+                             (work.f32_ops + work.attention_ops) / ceilings.f32_ops_per_second;
+}
+
+// Beside a batch of one, or single steps at the depth of the batches.
+void CompareWithSingle(int32_t batch_depth, std::vector<MeasuredRow>* rows) {
+  double single = 0;
+  for (const MeasuredRow& measured : *rows) {
+    const BenchRow& row = measured.row;
+    if (row.kind == BenchRow::Kind::kPrompt || row.sequences > 1) continue;
+    if (row.tokens == batch_depth) single = measured.round_seconds();
+  }
+  for (MeasuredRow& measured : *rows) {
+    if (measured.row.kind == BenchRow::Kind::kBatch && single > 0) {
+      measured.round_over_single = measured.round_seconds() / single;
+    }
+  }
 }
 
 void PrintTable(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
                 const BenchEngineOptions& options, const std::string& backend, std::FILE* out) {
   std::fprintf(out, "%s on %s, %d rounds\n", options.file.c_str(), backend.c_str(), options.rounds);
   std::fprintf(out, "%s\n\n", CeilingsLine(ceilings).c_str());
-  std::fprintf(out, "%-14s %10s %21s %12s %12s %7s\n", "row", "tok/s", "lowest ... highest", "rate",
-               "ceiling", "ratio");
+  std::fprintf(out, "%-14s %10s %21s %12s %12s %7s %8s\n", "row", "tok/s", "lowest ... highest",
+               "rate", "ceiling", "ratio", "/single");
   for (const MeasuredRow& row : rows) {
     const Spread speed = SpreadOf(row.tokens_per_second);
-    std::fprintf(out, "%-14s %10.1f %10.1f %10.1f %6.1f %-5s %6.1f %-5s %6.3f\n",
+    std::fprintf(out, "%-14s %10.1f %10.1f %10.1f %6.1f %-5s %6.1f %-5s %6.3f",
                  row.row.Name().c_str(), speed.median, speed.low, speed.high, row.rate(),
                  row.unit(), row.ceiling_rate(), row.unit(), row.ratio());
+    if (row.round_over_single > 0) std::fprintf(out, " %8.2f", row.round_over_single);
+    std::fprintf(out, "\n");
   }
 }
 
@@ -86,6 +110,8 @@ void PrintJson(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
     WriteNumber(json, "rate", row.rate());
     WriteNumber(json, "ceiling", row.ceiling_rate());
     WriteNumber(json, "ratio", row.ratio());
+    WriteNumber(json, "milliseconds_a_round", row.round_seconds() * 1e3);
+    if (row.round_over_single > 0) WriteNumber(json, "round_over_single", row.round_over_single);
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -139,7 +165,7 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
                           : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
   load.backend.compute = options.float32 ? ComputeMode::kF32 : ComputeMode::kAuto;
   const std::vector<BenchRow> rows = RowsOf(options);
-  REM_ASSIGN_OR_RETURN(const Ceilings ceilings, MeasureCeilings(load.backend.threads, ""));
+  REM_ASSIGN_OR_RETURN(Ceilings ceilings, MeasureCeilings(load.backend.threads, ""));
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,
                        BenchRunner::Open(options.file, load, rows));
   if (options.worker) return ServeBenchRows(*runner, ceilings, out);
@@ -150,8 +176,12 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
   for (int32_t round = 1; round <= options.rounds; ++round) {
     const std::string progress =
         "round " + std::to_string(round) + "/" + std::to_string(options.rounds);
-    REM_RETURN_IF_ERROR(MeasureRound(*runner, ceilings, progress, &measured));
+    REM_RETURN_IF_ERROR(MeasureRound(*runner, progress, &measured));
+    REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(ceilings.threads, ""));
+    ceilings = BestOf(ceilings, again);
   }
+  for (MeasuredRow& row : measured) SetCeiling(ceilings, &row);
+  CompareWithSingle(options.batch_depth, &measured);
   std::fprintf(stderr, "\r\033[K");
   const std::string backend = runner->backend().Describe();
   if (options.json) {

@@ -25,7 +25,8 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out);
 //   {"row": "batch", "tokens": 512, "sequences": 8, "steps": 32}
 // -> {"seconds": ..., "tokens": ..., "step_seconds": [...], "ceiling_seconds": ...}
 //    or {"error": "..."}. The first line says {"engine", "describe", "file", "ceilings"}.
-Status ServeBenchRows(BenchRunner& runner, const Ceilings& ceilings, std::FILE* out);
+//   {"row": "ceilings"} -> {"ceilings": {...}}: measured again, the best so far from now on
+Status ServeBenchRows(BenchRunner& runner, Ceilings ceilings, std::FILE* out);
 
 // {"instruction_set", "threads", "read_gb_s", "cached_read_gb_s", "int8_gop_s", "f32_gflop_s"}
 std::string CeilingsJson(const Ceilings& ceilings);

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include "apps/bench_grouped_cases.h"
+
 namespace remontoir {
 namespace {
 
@@ -187,6 +189,17 @@ std::function<void()> PrepareAttention(const KernelTable& kernels, DType type,
   };
 }
 
+// Every table has what the scalar one has.
+std::vector<DType> KvTypes() {
+  std::vector<DType> types;
+  for (int type = 0; type < kDTypeCount; ++type) {
+    if (ScalarKernels().attention_partial[static_cast<size_t>(type)] != nullptr) {
+      types.push_back(static_cast<DType>(type));
+    }
+  }
+  return types;
+}
+
 KernelCase AttentionCase(DType type, const AttentionShape& shape) {
   KernelCase result;
   result.operation = "attention";
@@ -206,6 +219,7 @@ KernelCase AttentionCase(DType type, const AttentionShape& shape) {
 
 constexpr int64_t kRowWidth = 4096;
 constexpr int64_t kVocabulary = 49152;
+constexpr int kHeadWidth = 128;
 
 // `run(kernels, a, b, out)`, of `inputs` rows of `width` floats.
 template <class Run>
@@ -241,6 +255,20 @@ void AddRowCases(std::vector<KernelCase>* cases) {
   }));
   cases->push_back(
       RowCase("add", 2, kRowWidth, [](K k, In a, In, float* out) { k.add(a, kRowWidth, out); }));
+  cases->push_back(RowCase("scale", 1, kRowWidth,
+                           [](K k, In, In, float* out) { k.scale(1.0f, kRowWidth, out); }));
+  cases->push_back(RowCase("soft_cap", 1, kRowWidth,
+                           [](K k, In, In, float* out) { k.soft_cap(30.0f, kRowWidth, out); }));
+  cases->push_back(RowCase("add_scaled", 2, kRowWidth, [](K k, In a, In, float* out) {
+    k.add_scaled(a, 0.5f, kRowWidth, out);
+  }));
+  cases->push_back(RowCase("merge_partial", 2, kHeadWidth, [](K k, In a, In, float* out) {
+    SoftmaxState state = {1, 1};
+    k.merge_partial({0.5f, 1}, a, kHeadWidth, &state, out);
+  }));
+  cases->push_back(RowCase("finish_row", 1, kHeadWidth, [](K k, In a, In, float* out) {
+    k.finish_row({1, 2}, a, kHeadWidth, nullptr, out);
+  }));
   cases->push_back(RowCase("rope_halves", 3, 64,
                            [](K k, In a, In b, float* out) { k.rope_halves(out, 32, a, b); }));
   cases->push_back(RowCase("rope_interleaved", 3, 64,
@@ -251,6 +279,30 @@ void AddRowCases(std::vector<KernelCase>* cases) {
   cases->push_back(RowCase("log_sum_exp", 1, kVocabulary, [](K k, In a, In, float* out) {
     *out = k.log_sum_exp(a, kVocabulary);
   }));
+}
+
+// One head of one token on its way into a page.
+void AddStoreCases(DType type, std::vector<KernelCase>* cases) {
+  const auto add = [&](const char* operation, auto store) {
+    KernelCase result;
+    result.operation = operation;
+    result.type = Info(type).name;
+    result.shape = std::to_string(kHeadWidth);
+    result.bytes = 4.0 * kHeadWidth;
+    result.prepare = [=](const KernelTable& kernels) -> std::function<void()> {
+      auto in = Take(int64_t{4} * kHeadWidth);
+      auto page = Take(RowBytes(type, kHeadWidth) * kKvPageTokens);
+      const KernelTable* table = &kernels;
+      return [=] { store(*table, in->floats(), page->bytes()); };
+    };
+    cases->push_back(std::move(result));
+  };
+  add("store_key", [type](const KernelTable& k, const float* in, std::byte* page) {
+    k.store_key(in, kHeadWidth, type, 5, page);
+  });
+  add("store_value", [type](const KernelTable& k, const float* in, std::byte* page) {
+    k.store_value(in, kHeadWidth, type, 5, page);
+  });
 }
 
 }  // namespace
@@ -267,12 +319,14 @@ std::vector<KernelCase> KernelCases() {
       cases.push_back(ProductCase("product", static_cast<DType>(type), shape));
     }
   }
-  for (const DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
+  for (KernelCase& grouped : GroupedCases()) cases.push_back(std::move(grouped));
+  for (const DType type : KvTypes()) {
     for (const AttentionShape& shape : kAttentionShapes) {
       cases.push_back(AttentionCase(type, shape));
     }
   }
   AddRowCases(&cases);
+  for (const DType type : KvTypes()) AddStoreCases(type, &cases);
   return cases;
 }
 

@@ -9,6 +9,10 @@
 
 namespace remontoir {
 
+// Operations of one shape that are set beside each other.
+inline constexpr const char* kDenseProduct = "dense_product";
+inline constexpr const char* kGroupedProduct = "grouped_product";
+
 struct KernelCase {
   std::string operation;
   std::string type;
@@ -27,7 +31,7 @@ struct KernelCase {
 // of whole matrices are judged by.
 KernelCase MicroKernelCase(DType type);
 
-// Products of every weight type in three shapes, attention of every KV type, the row kernels.
+// Products of every weight type, attention of every KV type, the row kernels.
 std::vector<KernelCase> KernelCases();
 
 }  // namespace remontoir

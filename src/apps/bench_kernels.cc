@@ -20,10 +20,14 @@ constexpr int kTries = 5;
 constexpr double kTrySeconds = 0.03;
 constexpr double kGiga = 1e9;
 
+// Every set of kernels that there may be, whether this processor runs it or not.
+constexpr std::string_view kInstructionSets[] = {"scalar", "avx2", "avxvnni", "avx512"};
+
 struct MeasuredKernel {
   KernelCase kernel;
   Spread seconds;  // of one call
   double ceiling_seconds = 0;
+  double of_dense = 0;  // grouped products: their rate by the dense one's; 0: no such thing
 
   // Arithmetic where it takes longer than reading would.
   bool by_reading = false;
@@ -65,50 +69,105 @@ void SetCeiling(const Ceilings& ceilings, MeasuredKernel* measured) {
   measured->ceiling_seconds = std::max(read, compute);
 }
 
-void PrintTable(const std::vector<MeasuredKernel>& rows, const std::string& isa,
-                const Ceilings& ceilings, std::FILE* out) {
-  std::fprintf(out, "%s kernels, one thread\n", isa.c_str());
-  std::fprintf(out,
-               "ceilings (%s): read %.1f GB/s, read from cache %.0f GB/s, int8 %.0f GOP/s, f32 "
-               "%.0f GFLOP/s\n\n",
-               ceilings.instruction_set.c_str(), ceilings.read_bytes_per_second / kGiga,
-               ceilings.cached_bytes_per_second / kGiga, ceilings.int8_ops_per_second / kGiga,
-               ceilings.f32_ops_per_second / kGiga);
-  std::fprintf(out, "%-17s %-7s %-22s %11s %12s %12s %7s\n", "operation", "type", "shape",
-               "microsecs", "rate", "ceiling", "ratio");
-  for (const MeasuredKernel& row : rows) {
-    std::fprintf(out, "%-17s %-7s %-22s %11.2f %6.1f %-5s %6.1f %-5s %6.3f\n",
+// Beside the dense product of the same type and shape.
+void CompareWithDense(std::vector<MeasuredKernel>* rows) {
+  for (MeasuredKernel& row : *rows) {
+    if (row.kernel.operation != kGroupedProduct) continue;
+    for (const MeasuredKernel& dense : *rows) {
+      if (dense.kernel.operation != kDenseProduct || dense.kernel.type != row.kernel.type ||
+          dense.kernel.shape != row.kernel.shape) {
+        continue;
+      }
+      row.of_dense = dense.seconds.median / row.seconds.median;
+    }
+  }
+}
+
+// What was measured of one instruction set.
+struct MeasuredSet {
+  std::string name;
+  bool runs = false;  // on this processor
+  Ceilings ceilings;
+  std::vector<MeasuredKernel> rows;
+};
+
+Status MeasureSet(const KernelTable& kernels, const std::string& filter, MeasuredSet* set) {
+  REM_ASSIGN_OR_RETURN(set->ceilings, MeasureCeilings(1, set->name));
+  for (KernelCase& kernel : KernelCases()) {
+    const std::string name = kernel.Name();
+    if (name.find(filter) == std::string::npos) continue;
+    std::fprintf(stderr, "\r\033[K%s %s", set->name.c_str(), name.c_str());
+    const std::function<void()> call = kernel.prepare(kernels);
+    if (call == nullptr) continue;
+    MeasuredKernel measured;
+    measured.seconds = Time(call);
+    measured.kernel = std::move(kernel);
+    set->rows.push_back(std::move(measured));
+  }
+  std::fprintf(stderr, "\r\033[K");
+  REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(1, set->name));
+  set->ceilings = BestOf(set->ceilings, again);
+  for (MeasuredKernel& row : set->rows) SetCeiling(set->ceilings, &row);
+  CompareWithDense(&set->rows);
+  return Status::Ok();
+}
+
+void PrintTable(const MeasuredSet& set, std::FILE* out) {
+  if (!set.runs) {
+    std::fprintf(out, "%s kernels: unrun, this processor has none\n", set.name.c_str());
+    return;
+  }
+  std::fprintf(out, "%s kernels, one thread\n%s\n\n", set.name.c_str(),
+               CeilingsLine(set.ceilings).c_str());
+  std::fprintf(out, "%-17s %-7s %-22s %11s %12s %12s %7s %7s\n", "operation", "type", "shape",
+               "microsecs", "rate", "ceiling", "ratio", "/dense");
+  for (const MeasuredKernel& row : set.rows) {
+    std::fprintf(out, "%-17s %-7s %-22s %11.2f %6.1f %-5s %6.1f %-5s %6.3f",
                  row.kernel.operation.c_str(), row.kernel.type.c_str(), row.kernel.shape.c_str(),
                  row.seconds.median * 1e6, row.rate(), row.unit(), row.ceiling_rate(), row.unit(),
                  row.ratio());
+    if (row.of_dense > 0) std::fprintf(out, " %7.3f", row.of_dense);
+    std::fprintf(out, "\n");
   }
+  std::fprintf(out, "\n");
 }
 
 void WriteNumber(JsonWriter& json, const char* key, double value) {
   json.Key(key).Float(static_cast<float>(value));
 }
 
-void PrintJson(const std::vector<MeasuredKernel>& rows, const std::string& isa,
-               const Ceilings& ceilings, std::FILE* out) {
+void WriteRow(JsonWriter& json, const MeasuredKernel& row) {
+  json.BeginObject();
+  json.Key("operation").String(row.kernel.operation);
+  json.Key("type").String(row.kernel.type);
+  json.Key("shape").String(row.kernel.shape);
+  json.Key("microseconds").BeginObject();
+  WriteNumber(json, "median", row.seconds.median * 1e6);
+  WriteNumber(json, "low", row.seconds.low * 1e6);
+  WriteNumber(json, "high", row.seconds.high * 1e6);
+  json.EndObject();
+  json.Key("unit").String(row.unit());
+  WriteNumber(json, "rate", row.rate());
+  WriteNumber(json, "ceiling", row.ceiling_rate());
+  WriteNumber(json, "ratio", row.ratio());
+  if (row.of_dense > 0) WriteNumber(json, "ratio_to_dense", row.of_dense);
+  json.EndObject();
+}
+
+void PrintJson(const std::vector<MeasuredSet>& sets, std::FILE* out) {
   JsonWriter json;
   json.BeginObject();
-  json.Key("instruction_set").String(isa);
-  json.Key("ceilings").Raw(CeilingsJson(ceilings));
-  json.Key("rows").BeginArray();
-  for (const MeasuredKernel& row : rows) {
+  json.Key("instruction_sets").BeginArray();
+  for (const MeasuredSet& set : sets) {
     json.BeginObject();
-    json.Key("operation").String(row.kernel.operation);
-    json.Key("type").String(row.kernel.type);
-    json.Key("shape").String(row.kernel.shape);
-    json.Key("microseconds").BeginObject();
-    WriteNumber(json, "median", row.seconds.median * 1e6);
-    WriteNumber(json, "low", row.seconds.low * 1e6);
-    WriteNumber(json, "high", row.seconds.high * 1e6);
-    json.EndObject();
-    json.Key("unit").String(row.unit());
-    WriteNumber(json, "rate", row.rate());
-    WriteNumber(json, "ceiling", row.ceiling_rate());
-    WriteNumber(json, "ratio", row.ratio());
+    json.Key("name").String(set.name);
+    json.Key("state").String(set.runs ? "run" : "unrun");
+    if (set.runs) {
+      json.Key("ceilings").Raw(CeilingsJson(set.ceilings));
+      json.Key("rows").BeginArray();
+      for (const MeasuredKernel& row : set.rows) WriteRow(json, row);
+      json.EndArray();
+    }
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -118,30 +177,26 @@ void PrintJson(const std::vector<MeasuredKernel>& rows, const std::string& isa,
 }  // namespace
 
 Status BenchKernels(const BenchKernelsOptions& options, std::FILE* out) {
-  const KernelTable* kernels = options.isa.empty() ? &BestKernels() : KernelsByName(options.isa);
-  if (kernels == nullptr) {
-    return InvalidArgument("--isa: this processor has no kernels named " + options.isa);
+  const bool all = options.isa == "all";
+  const std::string wanted =
+      options.isa.empty() ? std::string(BestKernels().name) : std::string(options.isa);
+  if (!all && KernelsByName(wanted) == nullptr) {
+    return InvalidArgument("--isa: this processor has no kernels named " + wanted);
   }
-  REM_ASSIGN_OR_RETURN(const Ceilings ceilings, MeasureCeilings(1, options.isa));
-  std::vector<MeasuredKernel> rows;
-  for (KernelCase& kernel : KernelCases()) {
-    const std::string name = kernel.Name();
-    if (name.find(options.filter) == std::string::npos) continue;
-    std::fprintf(stderr, "\r\033[K%s", name.c_str());
-    const std::function<void()> call = kernel.prepare(*kernels);
-    if (call == nullptr) continue;
-    MeasuredKernel measured;
-    measured.seconds = Time(call);
-    measured.kernel = std::move(kernel);
-    SetCeiling(ceilings, &measured);
-    rows.push_back(std::move(measured));
+  std::vector<MeasuredSet> sets;
+  for (const std::string_view name : kInstructionSets) {
+    const KernelTable* kernels = KernelsByName(name);
+    // The scalar twins are there to be right: timing them all takes very long.
+    if (kernels != nullptr && name != wanted && !(all && name != "scalar")) continue;
+    MeasuredSet& set = sets.emplace_back();
+    set.name = name;
+    set.runs = kernels != nullptr;
+    if (set.runs) REM_RETURN_IF_ERROR(MeasureSet(*kernels, options.filter, &set));
   }
-  std::fprintf(stderr, "\r\033[K");
-  const std::string isa(kernels->name);
   if (options.json) {
-    PrintJson(rows, isa, ceilings, out);
+    PrintJson(sets, out);
   } else {
-    PrintTable(rows, isa, ceilings, out);
+    for (const MeasuredSet& set : sets) PrintTable(set, out);
   }
   return Status::Ok();
 }

@@ -49,6 +49,7 @@ void MicroKernelRates::Measure() {
   for (MicroKernelRate& rate : rates_) {
     const KernelCase kernel = MicroKernelCase(TypeOf(rate.format));
     std::vector<std::function<void()>> calls;
+    calls.reserve(static_cast<size_t>(pool_.size()));
     for (int32_t t = 0; t < pool_.size(); ++t) calls.push_back(kernel.prepare(kernels_));
     const double ops = kernel.int8_ops + kernel.f32_ops;
     const auto repeats = static_cast<int64_t>(kTryOps / ops) + 1;

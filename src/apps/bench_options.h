@@ -12,7 +12,7 @@ struct BenchEngineOptions {
   int32_t threads = 0;  // 0: one a core
   bool float32 = false;
   std::vector<int32_t> prompts = {32, 128, 512, 2048, 8192};
-  std::vector<int32_t> depths = {0, 16, 2048, 8192};
+  std::vector<int32_t> depths = {0, 16, 512, 2048, 8192};  // keys before the first step
   std::vector<int32_t> batches = {1, 2, 4, 8, 16, 32};
   int32_t batch_depth = 512;
   int32_t steps = 32;          // of a decode or batch row
@@ -23,7 +23,7 @@ struct BenchEngineOptions {
 };
 
 struct BenchKernelsOptions {
-  std::string isa;     // empty: the fastest
+  std::string isa;     // empty: the fastest; "all": each but the scalar one
   std::string filter;  // only kernels whose name contains it
   bool json = false;
 };

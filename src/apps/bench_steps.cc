@@ -20,7 +20,8 @@ struct ProfiledKind {
   std::vector<double> seconds;  // of each measurement
   ProductWork products;
   double micro_kernel_seconds = 0;  // of the same products at the kernels' own rate
-  double ceiling_seconds = 0;       // 0: none is known
+  RoundWork work;                   // what had to be done at least
+  double ceiling_seconds = 0;       // of that; 0: none is known
 
   double median() const { return SpreadOf(seconds).median; }
 };
@@ -49,12 +50,11 @@ RowCounts CountRows(const BenchSample& sample, const ModelShape& shape) {
 
 class StepProfiler {
  public:
-  StepProfiler(BenchRunner& runner, const Ceilings& ceilings)
+  StepProfiler(BenchRunner& runner, int threads)
       : runner_(runner),
-        ceilings_(ceilings),
         steps_(runner.backend().DescribeSteps()),
         step_seconds_(steps_.size()),
-        rates_(runner.backend(), ceilings.threads) {
+        rates_(runner.backend(), threads) {
     for (const StepDescription& step : steps_) {
       for (const StepDescription::Product& product : step.products) rates_.Want(product.format);
     }
@@ -78,19 +78,19 @@ class StepProfiler {
       ProfiledKind& part = profiled->kinds[static_cast<size_t>(k)];
       part.seconds.push_back(SecondsOf(kind));
       part.products = WorkOfKind(steps_, kind, counts);
-      RoundWork work = part.products.work;
+      part.work = part.products.work;
       if (kind == StepKind::kAttention) {
-        work.attention_ops = sample->work.attention_ops;
-        work.kv_bytes = sample->work.kv_bytes;
+        part.work.attention_ops = sample->work.attention_ops;
+        part.work.kv_bytes = sample->work.kv_bytes;
       }
-      part.ceiling_seconds = CeilingSeconds(work, ceilings_);
     }
     return Status::Ok();
   }
 
-  // After the last measurement: the rates are the best of all rounds by then.
-  void Finish(ProfiledRow* profiled) const {
+  // After the last measurement: rates and ceilings are the best of all rounds by then.
+  void Finish(const Ceilings& ceilings, ProfiledRow* profiled) const {
     for (ProfiledKind& part : profiled->kinds) {
+      part.ceiling_seconds = CeilingSeconds(part.work, ceilings);
       part.micro_kernel_seconds = rates_.Seconds(part.products.ops_by_format);
     }
   }
@@ -107,7 +107,6 @@ class StepProfiler {
   }
 
   BenchRunner& runner_;
-  const Ceilings& ceilings_;
   const std::vector<StepDescription> steps_;
   std::vector<double> step_seconds_;
   MicroKernelRates rates_;
@@ -228,9 +227,9 @@ ProductWork WorkOfKind(std::span<const StepDescription> steps, StepKind kind,
   return sum;
 }
 
-Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, const Ceilings& ceilings,
+Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, Ceilings ceilings,
                   const BenchEngineOptions& options, std::FILE* out) {
-  StepProfiler profiler(runner, ceilings);
+  StepProfiler profiler(runner, ceilings.threads);
   std::vector<ProfiledRow> profiled;
   for (const BenchRow& row : rows) profiled.emplace_back().row = row;
   for (int32_t round = 1; round <= options.rounds; ++round) {
@@ -239,11 +238,13 @@ Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, const 
       std::fprintf(stderr, "\r\033[Kround %d/%d %s", round, options.rounds, row.row.Name().c_str());
       REM_RETURN_IF_ERROR(profiler.Measure(&row));
     }
+    REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(ceilings.threads, ""));
+    ceilings = BestOf(ceilings, again);
   }
   std::fprintf(stderr, "\r\033[K");
   std::vector<KindLine> lines;
   for (ProfiledRow& row : profiled) {
-    profiler.Finish(&row);
+    profiler.Finish(ceilings, &row);
     for (KindLine& line : LinesOf(row)) lines.push_back(std::move(line));
   }
   const std::string backend = runner.backend().Describe();

@@ -42,6 +42,29 @@ Result<BenchRow> ParseRow(const std::string& line) {
   return row;
 }
 
+// Whether a line asks for the ceilings, which aren't a row of the model.
+bool AsksForCeilings(const std::string& line) {
+  json::error_code error;
+  const json::value value = json::parse(line, error);
+  const json::object* request = error ? nullptr : value.if_object();
+  const json::value* kind = request == nullptr ? nullptr : request->if_contains("row");
+  return kind != nullptr && *kind == "ceilings";
+}
+
+std::string AnswerCeilings(Ceilings* ceilings) {
+  JsonWriter writer;
+  writer.BeginObject();
+  const Result<Ceilings> again = MeasureCeilings(ceilings->threads, ceilings->instruction_set);
+  if (again.ok()) {
+    *ceilings = BestOf(*ceilings, *again);
+    writer.Key("ceilings").Raw(CeilingsJson(*ceilings));
+  } else {
+    writer.Key("error").String(again.status().message());
+  }
+  writer.EndObject();
+  return writer.Take();
+}
+
 std::string Answer(BenchRunner& runner, const Ceilings& ceilings, const std::string& line) {
   const Result<BenchRow> row = ParseRow(line);
   const Result<BenchSample> sample =
@@ -69,7 +92,7 @@ void PrintLine(const std::string& line, std::FILE* out) {
 
 }  // namespace
 
-Status ServeBenchRows(BenchRunner& runner, const Ceilings& ceilings, std::FILE* out) {
+Status ServeBenchRows(BenchRunner& runner, Ceilings ceilings, std::FILE* out) {
   JsonWriter hello;
   hello.BeginObject();
   hello.Key("engine").String("remontoir");
@@ -79,7 +102,10 @@ Status ServeBenchRows(BenchRunner& runner, const Ceilings& ceilings, std::FILE* 
   hello.EndObject();
   PrintLine(hello.Take(), out);
   std::string line;
-  while (std::getline(std::cin, line)) PrintLine(Answer(runner, ceilings, line), out);
+  while (std::getline(std::cin, line)) {
+    PrintLine(AsksForCeilings(line) ? AnswerCeilings(&ceilings) : Answer(runner, ceilings, line),
+              out);
+  }
   return Status::Ok();
 }
 

@@ -294,7 +294,7 @@ void AddBenchEngineFlags(CLI::App& command, BenchEngineOptions& options) {
 }
 
 void AddBenchKernelsFlags(CLI::App& command, BenchKernelsOptions& options) {
-  command.add_option("--isa", options.isa, "Instruction set (default: the fastest here)")
+  command.add_option("--isa", options.isa, "Instruction set, or all (default: the fastest here)")
       ->option_text("NAME");
   command.add_option("--filter", options.filter, "Only kernels whose name contains this")
       ->option_text("TEXT");

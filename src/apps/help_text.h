@@ -93,7 +93,9 @@ inline constexpr const char* kBenchFooter = R"(
 Examples:
   remontoir bench engine --model model.gguf
   remontoir bench engine --model model.gguf --prompt 512 --depth 16,2048 --batch 8 --rounds 9
+  remontoir bench engine --model model.gguf --steps-profile --prompt 512 --depth 512 --batch 8
   remontoir bench kernels --isa avx2
+  remontoir bench kernels --filter _product
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
 the same rows beside a peer engine.)";

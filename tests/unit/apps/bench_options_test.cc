@@ -32,6 +32,16 @@ TEST(BenchOptions, ListsAreSplitAtCommas) {
   EXPECT_FALSE(options->worker);
 }
 
+TEST(BenchOptions, TheStepsProfileTakesTheSameRows) {
+  const Result<Invocation> parsed = Parse(
+      {"bench", "engine", "--model", "m.gguf", "--steps-profile", "--prompt", "512", "--json"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  const auto* options = std::get_if<BenchEngineOptions>(&parsed->command);
+  ASSERT_NE(options, nullptr);
+  EXPECT_TRUE(options->steps_profile);
+  EXPECT_EQ(options->prompts, (std::vector<int32_t>{512}));
+}
+
 TEST(BenchOptions, KernelsTakeAnInstructionSetAndAFilter) {
   const Result<Invocation> parsed =
       Parse({"bench", "kernels", "--isa", "avx2", "--filter", "Q4_1"});

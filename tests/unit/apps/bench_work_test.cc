@@ -71,6 +71,18 @@ TEST(BenchWork, CeilingTakesTheSlowerOfReadingAndMultiplying) {
   EXPECT_DOUBLE_EQ(CeilingSeconds(work, ceilings), 5);
 }
 
+TEST(BenchWork, BestCeilingsAreTheHigherFigures) {
+  Ceilings quiet, busy;
+  quiet = {"avx2", 2, 100, 300, 900, 50};
+  busy = {"avx2", 2, 110, 200, 800, 60};
+  const Ceilings best = BestOf(quiet, busy);
+  EXPECT_EQ(best.threads, 2);
+  EXPECT_EQ(best.read_bytes_per_second, 110);
+  EXPECT_EQ(best.cached_bytes_per_second, 300);
+  EXPECT_EQ(best.int8_ops_per_second, 900);
+  EXPECT_EQ(best.f32_ops_per_second, 60);
+}
+
 TEST(BenchEngine, RowsAreNamedAfterWhatTheyMeasure) {
   BenchEngineOptions options;
   options.prompts = {512};
