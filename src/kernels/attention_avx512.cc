@@ -13,7 +13,9 @@ constexpr int kRowsMin = 4;
 template <DType kType>
 void Partial(const AttentionPartial& partial) {
   if (partial.row_count < kRowsMin) {
-    return Avx2Kernels()->attention_partial[static_cast<size_t>(kType)](partial);
+    // Asking the processor what it has costs microseconds under a hypervisor: once.
+    static const KernelTable& avx2 = *Avx2Kernels();
+    return avx2.attention_partial[static_cast<size_t>(kType)](partial);
   }
   AttentionKernel<Avx512Words>::Partial<kType>(partial);
 }
