@@ -15,5 +15,6 @@ void InstallAvx2Rows(KernelTable* table);
 
 void InstallAvx512Products(KernelTable* table);
 void InstallAvx512Attention(KernelTable* table);
+void InstallAvx512Rows(KernelTable* table);
 
 }  // namespace remontoir

@@ -31,6 +31,7 @@ KernelTable MakeAvx512() {
   table.name = "avx512";
   InstallAvx512Products(&table);
   InstallAvx512Attention(&table);
+  InstallAvx512Rows(&table);
   return table;
 }
 
