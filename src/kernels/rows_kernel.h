@@ -66,8 +66,7 @@ class RowsKernel {
   static void MapTwo(const float* a, const float* b, int64_t width, float* out,
                      const Operation& operation) {
     ForEachRun(width, [&](int64_t i, int64_t count, auto whole) {
-      Store(out + i, count, whole,
-            operation(Load(a + i, count, whole), Load(b + i, count, whole)));
+      Store(out + i, count, whole, operation(Load(a + i, count, whole), Load(b + i, count, whole)));
     });
   }
   template <class Operation>
@@ -83,9 +82,7 @@ class RowsKernel {
     Floats high;
   };
 
-  static Block LoadBlock(const float* in) {
-    return {Words::Load(in), Words::Load(in + kLanes)};
-  }
+  static Block LoadBlock(const float* in) { return {Words::Load(in), Words::Load(in + kLanes)}; }
 
   // Writes the 8-bit form; returns the whole numbers, of which a value is scale times one.
   static Block QuantiseBlock(const Block& in, ActivationBlock* out) {
@@ -206,9 +203,8 @@ class RowsKernel {
     });
     const float mean = Words::FoldLanes(lanes) / static_cast<float>(width);
     const Floats factor = Words::Set(1.0F / std::sqrt(mean + epsilon));
-    MapTwo(in, weight, width, out, [&](Floats x, Floats w) {
-      return Words::Multiply(Words::Multiply(x, factor), w);
-    });
+    MapTwo(in, weight, width, out,
+           [&](Floats x, Floats w) { return Words::Multiply(Words::Multiply(x, factor), w); });
   }
 
   // x / (1 + e^exponent) * up
@@ -223,9 +219,8 @@ class RowsKernel {
 
   static void GeluTanhGate(const float* gate, const float* up, int64_t width, float* out) {
     MapTwo(gate, up, width, out, [](Floats x, Floats u) {
-      const Floats slope =
-          Words::MultiplyAdd(Words::Multiply(x, x), Words::Set(scalar::kGeluCubic),
-                             Words::Set(scalar::kGeluLinear));
+      const Floats slope = Words::MultiplyAdd(Words::Multiply(x, x), Words::Set(scalar::kGeluCubic),
+                                              Words::Set(scalar::kGeluLinear));
       return Gate(x, Words::Multiply(Words::Set(-2.0F), Words::Multiply(x, slope)), u);
     });
   }
