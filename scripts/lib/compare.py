@@ -73,6 +73,7 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8"
         )
+        self.pid = self.process.pid
         self.hello = self.read()
 
     def read(self):
@@ -153,7 +154,7 @@ class Comparison:
         speeds = {side: [] for side in sides}
         ceiling_ratios, longest, done = [], 0.0, 0
         self.ours.hello["ceilings"] = self.ours.ask({"row": "ceilings"})["ceilings"]
-        meter = LoadMeter([this_process(), self.ours.process.pid, self.peer.process.pid])
+        meter = LoadMeter([this_process(), self.ours.pid, self.peer.pid])
         while done < rounds and not (done > 0 and time.monotonic() > self.deadline):
             for side in in_turns(sides, done):
                 time.sleep(0.05)  # the other side's threads have stopped spinning
