@@ -84,38 +84,6 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   return product;
 }
 
-// Both 8-bit forms of each row as two rows of the kernel, then their sum; panel by panel, so that
-// the parts stay in the first-level cache.
-void RunFineProduct(const KernelTable& kernels, const ProductTile& tile) {
-  constexpr int32_t kRows = 16;
-  const PackedLayout& layout = tile.plan->weight->layout;
-  const ActivationMatrix& in = *tile.in;
-  const ActivationMatrix& out = *tile.plan->out;
-  alignas(64) std::array<float, size_t{2} * kRows * kPanelRows> parts;
-  QuantisedProduct product = DescribeProduct<ActivationBlock>(tile, in.fine_blocks, 0);
-  product.panel_count = 1;
-  product.in_stride = in.block_stride();
-  product.out = parts.data();
-  product.out_stride = kPanelRows;
-  for (int64_t panel = tile.panel_begin; panel < tile.panel_end; ++panel) {
-    const int64_t column = panel * kPanelRows;
-    product.columns = static_cast<int>(std::min<int64_t>(kPanelRows, layout.out_width - column));
-    for (int32_t row = 0; row < tile.rows; row += kRows) {
-      const int32_t rows = std::min(kRows, tile.rows - row);
-      product.in = in.fine_blocks + 2 * (tile.in_row + row) * in.block_stride();
-      product.rows = 2 * rows;
-      kernels.quantised_product[static_cast<size_t>(layout.format)](product);
-      for (int32_t r = 0; r < rows; ++r) {
-        const float* first = parts.data() + size_t{2} * r * kPanelRows;
-        float* sum = out.Row(tile.out_row + row + r) + column;
-        std::copy_n(first, product.columns, sum);
-        kernels.add(first + kPanelRows, product.columns, sum);
-      }
-    }
-    product.panels += layout.panel_bytes;
-  }
-}
-
 void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
@@ -123,7 +91,12 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   if (IsFloatFormat(layout.format)) {
     kernels.float_product[format](DescribeProduct<float>(tile, tile.in->values, tile.in->width));
   } else if (plan.fine_activations) {
-    RunFineProduct(kernels, tile);
+    // Both 8-bit forms of a row, one after the other.
+    auto product = DescribeProduct<ActivationBlock>(tile, tile.in->fine_blocks, 0);
+    product.in += 2 * tile.in_row * tile.in->block_stride();
+    product.in_stride = tile.in->block_stride();
+    product.row_pairs = true;
+    kernels.quantised_product[format](product);
   } else {
     kernels.quantised_product[format](
         DescribeProduct<ActivationBlock>(tile, tile.in->blocks, tile.in->block_stride()));
