@@ -90,49 +90,20 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   return product;
 }
 
-// Both 8-bit forms of each row as two rows of the kernel, then their sum; panel by panel, so that
-// the parts stay in the first-level cache.
-void RunFineProduct(const KernelTable& kernels, const ProductTile& tile) {
-  constexpr int32_t kRows = 16;
-  const PackedLayout& layout = tile.plan->weight->layout;
-  const ActivationMatrix& in = *tile.in;
-  const ActivationMatrix& out = *tile.plan->out;
-  alignas(64) std::array<float, size_t{2} * kRows * kPanelRows> parts;
-  QuantisedProduct product = DescribeProduct<ActivationBlock>(tile, in.blocks, 0);
-  product.panel_count = 1;
-  product.in_stride = in.row_blocks();
-  product.out = parts.data();
-  product.out_stride = kPanelRows;
-  for (int64_t panel = tile.panel_begin; panel < tile.panel_end; ++panel) {
-    const int64_t column = panel * kPanelRows;
-    product.columns = static_cast<int>(std::min<int64_t>(kPanelRows, layout.out_width - column));
-    for (int32_t row = 0; row < tile.rows; row += kRows) {
-      const int32_t rows = std::min(kRows, tile.rows - row);
-      product.in = in.BlockRow(tile.in_row + row);
-      product.rows = 2 * rows;
-      kernels.quantised_product[static_cast<size_t>(layout.format)](product);
-      for (int32_t r = 0; r < rows; ++r) {
-        const float* first = parts.data() + size_t{2} * r * kPanelRows;
-        float* sum = out.Row(tile.out_row + row + r) + column;
-        std::copy_n(first, product.columns, sum);
-        kernels.add(first + kPanelRows, product.columns, sum);
-      }
-    }
-    product.panels += layout.panel_bytes;
-  }
-}
-
 void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
   const auto format = static_cast<size_t>(layout.format);
   if (IsFloatFormat(layout.format)) {
     kernels.float_product[format](DescribeProduct<float>(tile, tile.in->values, tile.in->width));
-  } else if (plan.fine_activations) {
-    RunFineProduct(kernels, tile);
   } else {
-    kernels.quantised_product[format](
-        DescribeProduct<ActivationBlock>(tile, tile.in->blocks, tile.in->block_stride()));
+    const ActivationMatrix& in = *tile.in;
+    auto product = DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride());
+    if (plan.fine_activations) {  // both forms of a row, one after the other
+      product.row_pairs = true;
+      product.in_stride = in.row_blocks();
+    }
+    kernels.quantised_product[format](product);
   }
   if (plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f) return;
   const int64_t column = tile.panel_begin * kPanelRows;

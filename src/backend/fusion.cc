@@ -15,24 +15,23 @@ Overloaded(Bodies...) -> Overloaded<Bodies...>;
 
 // Whether anything but a gate's `up` reads the activation.
 bool ReadsBesidesUp(const Operation& operation, ActivationId id) {
-  return std::visit(
-      Overloaded{
-          [](const EmbedOp&) { return false; },
-          [&](const NormOp& op) { return op.in == id; },
-          [&](const MatMulOp& op) { return op.in == id; },
-          [&](const RopeIntoKvOp& op) {
-            return op.queries == id || op.keys == id || op.values == id;
-          },
-          [&](const AttentionOp& op) { return op.queries == id; },
-          [&](const GatedActivationOp& op) { return op.gate == id; },
-          [&](const AddOp& op) { return op.in == id || op.inout == id; },
-          [&](const RouteOp& op) { return op.logits == id; },
-          [&](const GroupedMatMulOp& op) { return op.in == id; },
-          [&](const ExpertCombineOp& op) { return op.in == id; },
-          [&](const GatherLogitRowsOp& op) { return op.in == id; },
-          [&](const LogitsOp& op) { return op.in == id; },
-      },
-      operation);
+  return std::visit(Overloaded{
+                        [](const EmbedOp&) { return false; },
+                        [&](const NormOp& op) { return op.in == id; },
+                        [&](const MatMulOp& op) { return op.in == id; },
+                        [&](const RopeIntoKvOp& op) {
+                          return op.queries == id || op.keys == id || op.values == id;
+                        },
+                        [&](const AttentionOp& op) { return op.queries == id; },
+                        [&](const GatedActivationOp& op) { return op.gate == id; },
+                        [&](const AddOp& op) { return op.in == id || op.inout == id; },
+                        [&](const RouteOp& op) { return op.logits == id; },
+                        [&](const GroupedMatMulOp& op) { return op.in == id; },
+                        [&](const ExpertCombineOp& op) { return op.in == id; },
+                        [&](const GatherLogitRowsOp& op) { return op.in == id; },
+                        [&](const LogitsOp& op) { return op.in == id; },
+                    },
+                    operation);
 }
 
 template <class Op>

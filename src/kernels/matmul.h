@@ -12,6 +12,9 @@ namespace remontoir {
 // element is one running sum over k in order (block by block for quantised weights: the block's
 // whole numbers exactly, its value by one fused multiply-add), so it never depends on the rows and
 // columns beside it.
+//
+// With `row_pairs`, input rows 2r and 2r + 1 are two parts of one activation row, and the output is
+// their two products' sum.
 template <class Input>
 struct PanelProduct {
   const std::byte* panels;  // packed (kernels/packing.h), 32-byte aligned
@@ -21,8 +24,9 @@ struct PanelProduct {
   int64_t in_width;          // k
   const Input* in;           // row i at in + i * in_stride
   int64_t in_stride;         // in elements of Input
-  const int32_t* row_index;  // [rows] rows of `in` to read; null: 0, 1, 2, ...
-  int rows;
+  const int32_t* row_index;  // [rows] rows (or pairs) of `in` to read; null: 0, 1, 2, ...
+  bool row_pairs = false;
+  int rows;    // of the output
   float* out;  // row r of this product at out + r * out_stride
   int64_t out_stride;
 };

@@ -56,11 +56,12 @@ float BlockValue(const std::byte* block, int64_t lane, const ActivationBlock& in
   float value = 0;
   for (int64_t sub = 0; sub < Format::kSubBlocks; ++sub) {
     int32_t product = 0;
+    if constexpr (Format::kNibbles && !Format::kMinimums)
+      product = -8 * static_cast<int32_t>(in.sum);
     for (int64_t k = sub * kSubWidth; k < (sub + 1) * kSubWidth; ++k) {
       product += Quant<Format>(block, lane, k) * in.q[k];
     }
-    auto exact = static_cast<float>(product);
-    if constexpr (Format::kNibbles && !Format::kMinimums) exact = std::fma(in.sum, -8.0F, exact);
+    const auto exact = static_cast<float>(product);
     const float scale = Scale<Format::kHalfScales>(scales, sub * kPanelRows + lane);
     value = sub == 0 ? exact * scale : std::fma(exact, scale, value);
   }
@@ -90,11 +91,13 @@ template <class Input, float (*kElement)(const std::byte*, int64_t, const Input*
 void Product(const PanelProduct<Input>& product) {
   for (int64_t r = 0; r < product.rows; ++r) {
     const int64_t row = product.row_index != nullptr ? product.row_index[r] : r;
-    const Input* in = product.in + row * product.in_stride;
+    const Input* in = product.in + row * (product.row_pairs ? 2 : 1) * product.in_stride;
     float* out = product.out + r * product.out_stride;
     for (int64_t c = 0; c < product.columns; ++c) {
       const std::byte* panel = product.panels + c / kPanelRows * product.panel_bytes;
       out[c] = kElement(panel, c % kPanelRows, in, product.in_width);
+      if (!product.row_pairs) continue;
+      out[c] += kElement(panel, c % kPanelRows, in + product.in_stride, product.in_width);
     }
   }
 }

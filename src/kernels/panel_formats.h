@@ -18,6 +18,11 @@ struct QuantFormat {
   static constexpr bool kHalfScales = kHalfScalesV;  // scales and minimums in float16, else float32
   static constexpr bool kMinimums = kMinimumsV;      // stored; nibbles without them have -8 * scale
   static constexpr int kSubBlocks = kSubBlocksV;     // scales per 32 values: 1 or 2
+  // Unsigned quants without minimums stand 2^kOffsetShift above their weights; signed ones do so
+  // where a kernel has moved them up.
+  static constexpr int kOffsetShift = kMinimums ? 0 : kNibbles ? 3 : 7;
+  // The i-th group of four k to compute: those that share bytes come together.
+  static constexpr int Group(int i) { return kNibbles ? i % 2 * 4 + i / 2 : i; }
 
   static constexpr int64_t kScaleBytes = kHalfScales ? 2 : 4;
   static constexpr int64_t kQuantsBytes = kPanelRows * kActivationBlock / (kNibbles ? 2 : 1);

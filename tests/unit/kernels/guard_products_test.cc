@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/dequantise.h"
 #include "kernels/routing.h"
@@ -36,6 +37,23 @@ class GuardedProduct {
     expected_ = Run(ScalarKernels(), kRowsMax, nullptr, plain);
   }
 
+  // Half as many rows, each the sum of two.
+  void ExpectPairs(const KernelTable& table, GuardSide side, int pairs) const {
+    GuardedArrays arrays(side);
+    const auto out = Run(table, pairs, nullptr, arrays, true);
+    for (int64_t r = 0; r < pairs; ++r) {
+      for (int64_t c = 0; c < layout_.out_width; ++c) {
+        const int64_t first = 2 * r * out_stride() + c;
+        const auto at = [&](int64_t i) {
+          return std::bit_cast<float>(expected_[static_cast<size_t>(i)]);
+        };
+        ASSERT_EQ(out[static_cast<size_t>(r * out_stride() + c)],
+                  std::bit_cast<uint32_t>(at(first) + at(first + out_stride())));
+      }
+    }
+    ASSERT_TRUE(arrays.surroundings_intact());
+  }
+
   void Expect(const KernelTable& table, GuardSide side, int rows, bool gather) const {
     std::vector<int32_t> index(static_cast<size_t>(rows));
     for (int32_t r = 0; r < rows; ++r) {
@@ -58,9 +76,9 @@ class GuardedProduct {
   int64_t out_stride() const { return layout_.out_width + 3; }
 
   std::vector<uint32_t> Run(const KernelTable& table, int rows, const std::vector<int32_t>* index,
-                            GuardedArrays& arrays) const {
+                            GuardedArrays& arrays, bool pairs = false) const {
     // The last row ends where its last value does.
-    const auto in_end = in_.begin() + (rows - 1) * stride_ + width_;
+    const auto in_end = in_.begin() + ((pairs ? 2 : 1) * rows - 1) * stride_ + width_;
     const auto out_count = static_cast<size_t>((rows - 1) * out_stride() + layout_.out_width);
     auto* out = arrays.Out<float>(out_count);
     RunProduct(table, layout_.format,
@@ -73,6 +91,7 @@ class GuardedProduct {
                    .in = arrays.In(std::vector<Input>(in_.begin(), in_end)),
                    .in_stride = stride_,
                    .row_index = index != nullptr ? arrays.In(*index) : nullptr,
+                   .row_pairs = pairs,
                    .rows = rows,
                    .out = out,
                    .out_stride = out_stride(),
@@ -102,6 +121,7 @@ class GuardedFormat : public testing::TestWithParam<int> {
                        " rows of " + std::to_string(out_width) + "x" + std::to_string(in_width));
           product.Expect(*table, side, rows, false);
           product.Expect(*table, side, rows, true);
+          if (rows % 2 == 0) product.ExpectPairs(*table, side, rows / 2);
           if (HasFatalFailure()) return;
         }
       }

@@ -30,10 +30,11 @@ struct Packed {
   std::unique_ptr<std::byte[], AlignedDelete> bytes;
 };
 
-// The product of `rows` rows of `in` [.][in_width] with the whole matrix: [rows][out_width].
+// The product of `rows` rows (or pairs of rows) of `in` [.][in_width] with the whole matrix:
+// [rows][out_width].
 std::vector<float> Multiply(const KernelTable& table, const Packed& packed,
                             const std::vector<float>& in, int rows,
-                            const int32_t* row_index = nullptr) {
+                            const int32_t* row_index = nullptr, bool pairs = false) {
   const PackedLayout& layout = packed.layout;
   std::vector<float> out(static_cast<size_t>(rows * layout.out_width), -1.0F);
   const auto run = [&](const auto* input, int64_t stride, const auto& kernels) {
@@ -46,6 +47,7 @@ std::vector<float> Multiply(const KernelTable& table, const Packed& packed,
         .in = input,
         .in_stride = stride,
         .row_index = row_index,
+        .row_pairs = pairs,
         .rows = rows,
         .out = out.data(),
         .out_stride = layout.out_width,
@@ -171,6 +173,35 @@ TEST(Product, GathersRowsByIndex) {
         for (size_t column = 0; column < 40; ++column) {
           ASSERT_EQ(gathered[i * 40 + column], plain[static_cast<size_t>(index[i]) * 40 + column]);
         }
+      }
+    }
+  }
+}
+
+// Every remainder of the kernels' tiles, in order and gathered.
+TEST(Product, OfAPairOfRowsIsTheSumOfTheirs) {
+  constexpr int kPairs = 11;
+  for (const DType type : kAllTypes) {
+    const ProductCase c = {type, 23, 512, 2 * kPairs};
+    const Packed packed(c, RandomWeights(type, c.out_width * c.in_width, 1), false);
+    const auto in = Normals(static_cast<size_t>(c.rows * c.in_width), 2);
+    const auto parts = Multiply(ScalarKernels(), packed, in, c.rows);
+    std::vector<float> sums(static_cast<size_t>(kPairs * c.out_width));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const size_t first = i / 23 * 46 + i % 23;
+      sums[i] = parts[first] + parts[first + 23];
+    }
+    for (const KernelTable* table : RunnableTables()) {
+      for (int pairs = 1; pairs <= kPairs; ++pairs) {
+        const std::vector<float> expected(sums.begin(), sums.begin() + pairs * c.out_width);
+        ASSERT_EQ(Bits(Multiply(*table, packed, in, pairs, nullptr, true)), Bits(expected))
+            << table->name << " " << Info(type).name << ", " << pairs << " pairs";
+      }
+      const std::vector<int32_t> index = {7, 0, 10, 7};
+      const auto gathered = Multiply(*table, packed, in, 4, index.data(), true);
+      for (size_t i = 0; i < gathered.size(); ++i) {
+        ASSERT_EQ(gathered[i], sums[static_cast<size_t>(index[i / 23]) * 23 + i % 23])
+            << table->name << " " << Info(type).name;
       }
     }
   }

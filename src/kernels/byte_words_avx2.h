@@ -1,0 +1,61 @@
+// The words of quantised products with AVX2: sixteen whole numbers, or sixteen times four bytes.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/activation_block.h"
+#include "kernels/words_avx2.h"
+
+namespace remontoir {
+
+struct Avx2ByteWords : Avx2Words {
+  // Lane i: one int32, or four bytes of k for output i.
+  struct Ints {
+    __m256i low;
+    __m256i high;
+  };
+
+  static constexpr int kProductTileRows = 6;    // 12 running sums, 2 weights, 1 input
+  static constexpr int kQuantisedTileRows = 4;  // 8 sums of the block, 2 weights, an input and room
+
+  static Ints LoadInts(const std::byte* at) {
+    const auto* halves = reinterpret_cast<const __m256i*>(at);
+    return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
+  }
+  static Ints LowNibbles(Ints x) {
+    const __m256i mask = _mm256_set1_epi8(15);
+    return {_mm256_and_si256(x.low, mask), _mm256_and_si256(x.high, mask)};
+  }
+  static Ints HighNibbles(Ints x) {
+    return LowNibbles({_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
+  }
+  // Signed bytes moved up by 128.
+  static Ints MoveUp(Ints x) {
+    const __m256i top = _mm256_set1_epi8(-128);
+    return {_mm256_xor_si256(x.low, top), _mm256_xor_si256(x.high, top)};
+  }
+  static Ints ZeroInts() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static Ints AddInts(Ints a, Ints b) {
+    return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+  }
+  // -2^kShift * sum for a whole number; zero moved so is tiny and rounds to zero again.
+  template <int kShift>
+  static Ints Offset(const float* sum) {
+    int32_t bits;
+    std::memcpy(&bits, sum, 4);
+    const __m256i moved =
+        _mm256_add_epi32(_mm256_set1_epi32(bits), _mm256_set1_epi32(INT32_MIN + (kShift << 23)));
+    const __m256i lanes = _mm256_cvtps_epi32(_mm256_castsi256_ps(moved));
+    return {lanes, lanes};
+  }
+  static Floats ToFloats(Ints x) { return {_mm256_cvtepi32_ps(x.low), _mm256_cvtepi32_ps(x.high)}; }
+
+  // Four activations for every lane.
+  static __m256i SetFour(const int8_t* q) {
+    int32_t four;
+    std::memcpy(&four, q, 4);
+    return _mm256_set1_epi32(four);
+  }
+};
+
+}  // namespace remontoir

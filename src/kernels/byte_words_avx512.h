@@ -1,0 +1,43 @@
+// The words of quantised products with AVX-512 VNNI: those of byte_words_avx2.h in one register.
+#pragma once
+
+#include <cstring>
+
+#include "kernels/activation_block.h"
+#include "kernels/words_avx512.h"
+
+namespace remontoir {
+
+struct Avx512ByteWords : Avx512Words {
+  using Ints = __m512i;
+
+  static constexpr int kProductTileRows = 12;   // 12 running sums, the weights; inputs from memory
+  static constexpr int kQuantisedTileRows = 8;  // as many sums, values and products of the block
+
+  static Ints LoadInts(const std::byte* at) { return _mm512_loadu_si512(at); }
+  static Ints LowNibbles(Ints x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
+  static Ints HighNibbles(Ints x) { return LowNibbles(_mm512_srli_epi16(x, 4)); }
+  static Ints MoveUp(Ints x) { return _mm512_xor_si512(x, _mm512_set1_epi8(-128)); }
+  static Ints ZeroInts() { return _mm512_setzero_si512(); }
+  template <int kShift>
+  static Ints Offset(const float* sum) {
+    int32_t bits;
+    std::memcpy(&bits, sum, 4);
+    const __m512i moved =
+        _mm512_add_epi32(_mm512_set1_epi32(bits), _mm512_set1_epi32(INT32_MIN + (kShift << 23)));
+    return _mm512_cvtps_epi32(_mm512_castsi512_ps(moved));
+  }
+  static Floats ToFloats(Ints x) { return _mm512_cvtepi32_ps(x); }
+
+  static __m512i SetFour(const int8_t* q) {
+    int32_t four;
+    std::memcpy(&four, q, 4);
+    return _mm512_set1_epi32(four);
+  }
+  // sum[i] += the four unsigned bytes of weights[i] times `four`'s signed ones.
+  static Ints Dot(Ints sum, Ints weights, __m512i four) {
+    return _mm512_dpbusd_epi32(sum, weights, four);
+  }
+};
+
+}  // namespace remontoir
