@@ -14,13 +14,14 @@ namespace remontoir {
 
 // Weights to ask for while there is arithmetic to do: a few rows are bound by waiting for them. One
 // tile reads a stream: the first-level cache gets what comes next and the second-level cache what
-// comes later, on into the next panels. Several tiles share the next panel out.
+// comes later, on into the next panels. Several tiles share the next panel out. One or two rows
+// read nearly as fast as memory gives by themselves, and asking early costs them a third.
 class PanelsAhead {
  public:
-  PanelsAhead(const std::byte* panel, int64_t panel_bytes, int64_t step_bytes, int tiles)
+  PanelsAhead(const std::byte* panel, int64_t panel_bytes, int64_t step_bytes, int rows, int tiles)
       : near_(panel + (tiles == 1 ? kNearBytes : panel_bytes)),
-        near_bytes_((step_bytes + tiles - 1) / tiles),
-        later_bytes_(tiles == 1 ? step_bytes : 0) {}
+        near_bytes_(rows < kRowsMin ? 0 : (step_bytes + tiles - 1) / tiles),
+        later_bytes_(rows < kRowsMin || tiles > 1 ? 0 : step_bytes) {}
 
   // Once for each step of a tile. Never faults, whatever the address.
   void Prefetch() {
@@ -34,6 +35,7 @@ class PanelsAhead {
   }
 
  private:
+  static constexpr int kRowsMin = 3;
   static constexpr int64_t kCacheLineBytes = 64;
   static constexpr int64_t kNearBytes = 2048;
   static constexpr int64_t kLaterBytes = 14336;  // beyond the near ones
@@ -96,7 +98,7 @@ void RunProduct(const PanelProduct<typename Kernel::Input>& product) {
     typename Kernel::Tile tile;
     tile.pairs = product.row_pairs;
     tile.columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    PanelsAhead ahead(panel, product.panel_bytes, Kernel::kStepBytes, tiles);
+    PanelsAhead ahead(panel, product.panel_bytes, Kernel::kStepBytes, product.rows * forms, tiles);
     tile.ahead = &ahead;
     for (int first = 0; first < product.rows; first += height) {
       const int rows = std::min(height, product.rows - first);
