@@ -55,8 +55,12 @@ class AttentionStep final : public Step {
  private:
   void FillBatch();
   int FillRows(int32_t group, int32_t kv_head, std::vector<AttentionRow>* rows) const;
-  void RunPartial(int32_t partial, int32_t group, int32_t kv_head, const AttentionRow* rows,
-                  int row_count, SoftmaxState* states, float* sums) const;
+  const std::byte* FirstKeys(int32_t partial, int32_t kv_head) const;
+  const std::byte* KeysOfItem(int32_t item) const;
+  const std::byte* KeysOfSplitPartial(int32_t tile) const;
+  // `keys_after`: what this worker will probably read next.
+  void RunPartial(int32_t partial, int32_t kv_head, const AttentionRow* rows, int row_count,
+                  const std::byte* keys_after, SoftmaxState* states, float* sums) const;
   void RunItem(int32_t group, int32_t kv_head, int32_t worker);
   void RunSplitPartial(int32_t partial, int32_t kv_head, int32_t worker);
   int64_t SplitRow(int32_t partial, int32_t kv_head) const;
@@ -126,11 +130,34 @@ int AttentionStep::FillRows(int32_t group, int32_t kv_head, std::vector<Attentio
   return count;
 }
 
-void AttentionStep::RunPartial(int32_t partial, int32_t group, int32_t kv_head,
-                               const AttentionRow* rows, int row_count, SoftmaxState* states,
+// The keys with which a partial begins.
+const std::byte* AttentionStep::FirstKeys(int32_t partial, int32_t kv_head) const {
+  const auto group = static_cast<size_t>(setup_.plan->group_of(partial));
+  const auto sequence = static_cast<size_t>(batch_.schedule->group_sequence[group]);
+  const auto listed = static_cast<size_t>(setup_.plan->partial(partial).list_begin);
+  const auto page =
+      static_cast<size_t>(batch_.page_table_begin[sequence] + batch_.schedule->block[listed]);
+  return round_.kv_pages.Page(batch_.page_table[page]) +
+         setup_.layout->key_offset(batch_.layer, kv_head);
+}
+
+const std::byte* AttentionStep::KeysOfItem(int32_t item) const {
+  if (item >= items_) return nullptr;
+  const int32_t partial = setup_.plan->partial_begin(item / shape_.kv_heads);
+  return FirstKeys(partial, item % shape_.kv_heads);
+}
+
+const std::byte* AttentionStep::KeysOfSplitPartial(int32_t tile) const {
+  if (tile >= setup_.plan->partial_count() * shape_.kv_heads) return nullptr;
+  return FirstKeys(tile / shape_.kv_heads, tile % shape_.kv_heads);
+}
+
+void AttentionStep::RunPartial(int32_t partial, int32_t kv_head, const AttentionRow* rows,
+                               int row_count, const std::byte* keys_after, SoftmaxState* states,
                                float* sums) const {
   const WindowPlan::Partial& run = setup_.plan->partial(partial);
-  const int32_t sequence = batch_.schedule->group_sequence[static_cast<size_t>(group)];
+  const auto group = static_cast<size_t>(setup_.plan->group_of(partial));
+  const int32_t sequence = batch_.schedule->group_sequence[group];
   const KvPageId* pages =
       batch_.page_table.data() + batch_.page_table_begin[static_cast<size_t>(sequence)];
   const int64_t key_offset = setup_.layout->key_offset(batch_.layer, kv_head);
@@ -147,6 +174,7 @@ void AttentionStep::RunPartial(int32_t partial, int32_t group, int32_t kv_head,
   work.row_count = row_count;
   work.blocks = blocks.data();
   work.block_count = run.blocks;
+  work.keys_after = keys_after;
   work.key_width = shape_.key_width;
   work.value_width = shape_.value_width;
   work.scale = batch_.scale;
@@ -161,11 +189,16 @@ void AttentionStep::RunItem(int32_t group, int32_t kv_head, int32_t worker) {
   const int rows = FillRows(group, kv_head, &scratch.rows);
   const int32_t begin = setup_.plan->partial_begin(group);
   const int32_t end = setup_.plan->partial_begin(group + 1);
-  RunPartial(begin, group, kv_head, scratch.rows.data(), rows, scratch.states.data(),
+  // Workers take items in turns, about.
+  const std::byte* next_item = KeysOfItem(group * shape_.kv_heads + kv_head + round_.workers);
+  const auto keys_after = [&](int32_t partial) {
+    return partial + 1 < end ? FirstKeys(partial + 1, kv_head) : next_item;
+  };
+  RunPartial(begin, kv_head, scratch.rows.data(), rows, keys_after(begin), scratch.states.data(),
              scratch.sums.data());
   for (int32_t partial = begin + 1; partial < end; ++partial) {
-    RunPartial(partial, group, kv_head, scratch.rows.data(), rows, scratch.partial_states.data(),
-               scratch.partial_sums.data());
+    RunPartial(partial, kv_head, scratch.rows.data(), rows, keys_after(partial),
+               scratch.partial_states.data(), scratch.partial_sums.data());
     Merge(rows, scratch.partial_states.data(), scratch.partial_sums.data(), scratch.states.data(),
           scratch.sums.data());
   }
@@ -184,7 +217,8 @@ void AttentionStep::RunSplitPartial(int32_t partial, int32_t kv_head, int32_t wo
   const int32_t group = setup_.plan->group_of(partial);
   const int rows = FillRows(group, kv_head, &scratch.rows);
   const int64_t first = SplitRow(partial, kv_head);
-  RunPartial(partial, group, kv_head, scratch.rows.data(), rows,
+  const std::byte* next = KeysOfSplitPartial(partial * shape_.kv_heads + kv_head + round_.workers);
+  RunPartial(partial, kv_head, scratch.rows.data(), rows, next,
              setup_.scratch->split_states() + first,
              setup_.scratch->split_sums() + first * shape_.value_width);
 }

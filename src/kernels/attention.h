@@ -37,6 +37,8 @@ struct AttentionPartial {
   int row_count;           // any; all rows share each block's read
   const KeyBlock* blocks;  // ascending, all within one partial of kKvPartialKeys keys
   int block_count;
+  // Keys that the caller reads next, to be asked for early; null: none.
+  const std::byte* keys_after = nullptr;
   int key_width;
   int value_width;
   float scale;

@@ -39,7 +39,9 @@ class AttentionKernel {
       const KeyBlock& block = partial.blocks[b];
       const int32_t first_key = block.block * kKvPageTokens;
       tile.values_ahead = block.values;
-      tile.keys_ahead = partial.blocks[std::min(b + 1, partial.block_count - 1)].keys;
+      const bool last = b + 1 == partial.block_count;
+      tile.keys_ahead = last ? partial.keys_after : partial.blocks[b + 1].keys;
+      if (tile.keys_ahead == nullptr) tile.keys_ahead = block.keys;
       for (int first = 0; first < partial.row_count; first += height) {
         int rows = 0;
         for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
