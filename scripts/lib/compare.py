@@ -10,16 +10,23 @@ import subprocess
 import sys
 import time
 
+from compare_servers import compare_servers, print_servers
+from measuring import BusyProcesses, LoadMeter, in_turns, percentile, say, spread, this_process
+
 LONG_SECONDS = 20.0  # a measurement that takes longer is repeated LONG_ROUNDS times only
 LONG_ROUNDS = 5
+TRIAL_SECONDS = 5.0  # a setting of the peer that takes longer is tried once, else twice
 QUICK_SECONDS = 13.5 * 60  # after that --quick starts no further round
+SERVER_SECONDS = 150  # of it are kept for the servers
+BUSY_SECONDS = 75  # and for the steps beside busy processes
 LONG_TOKENS = 8192  # rows of so many tokens try only the types that were good in shorter ones
 STEPS = 32
 BATCH_DEPTH = 512
 BUSY_DEPTH = 16
 BUSY_STEPS = 300
-STEPS_SECONDS_MAX = 60  # a side that collapses beside busy processes gets this long
-CLOCK_TICK = os.sysconf("SC_CLK_TCK")
+BUSY_ROUNDS = 5
+STEPS_SECONDS_MAX = 60
+BUSY_SECONDS_MAX = 20  # a side that collapses beside busy processes gets this long
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +65,6 @@ FULL_ROWS = [
 ]
 
 
-def say(text):
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
 class Worker:
     """A process that answers one JSON line with one JSON line."""
 
@@ -70,6 +73,7 @@ class Worker:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, encoding="utf-8"
         )
+        self.pid = self.process.pid
         self.hello = self.read()
 
     def read(self):
@@ -86,34 +90,9 @@ class Worker:
         self.process.stdin.flush()
         return self.read()
 
-    def ticks(self):
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text("utf-8").rsplit(")", 1)[1].split()
-        return int(fields[11]) + int(fields[12])
-
     def close(self):
         self.process.stdin.close()
         self.process.wait()
-
-
-class LoadMeter:
-    """The share of the machine that processes other than the workers used."""
-
-    def __init__(self, workers):
-        self.workers = workers
-        self.start = self.now()
-
-    def now(self):
-        fields = [int(x) for x in pathlib.Path("/proc/stat").read_text("utf-8").split("\n", 1)[0].split()[1:9]]
-        idle = fields[3] + fields[4]
-        return sum(fields), sum(fields) - idle, sum(worker.ticks() for worker in self.workers)
-
-    def others(self):
-        total, busy, own = (b - a for a, b in zip(self.start, self.now()))
-        return round(max(0.0, (busy - own) / max(1, total)), 3)
-
-
-def spread(values):
-    return {"median": round(statistics.median(values), 2), "low": round(min(values), 2), "high": round(max(values), 2)}
 
 
 def spell(setting):
@@ -156,7 +135,9 @@ class Comparison:
             return self.chosen[row.name]
         tried = []
         for setting in self.settings(row):
-            speed, _ = self.peer_speed(row, setting)
+            speed, seconds = self.peer_speed(row, setting)
+            if seconds < TRIAL_SECONDS:
+                speed = max(speed, self.peer_speed(row, setting)[0])
             tried.append((speed, setting))
             say(f"{row.name}: trying llama.cpp {spell(setting)}: {speed:.1f} tok/s")
         best = max(tried, key=lambda t: t[0])[1]
@@ -172,10 +153,10 @@ class Comparison:
             sides["peer_best"] = best
         speeds = {side: [] for side in sides}
         ceiling_ratios, longest, done = [], 0.0, 0
-        meter = LoadMeter([self.ours, self.peer])
+        self.ours.hello["ceilings"] = self.ours.ask({"row": "ceilings"})["ceilings"]
+        meter = LoadMeter([this_process(), self.ours.pid, self.peer.pid])
         while done < rounds and not (done > 0 and time.monotonic() > self.deadline):
-            order = list(sides)
-            for side in order[done % len(order) :] + order[: done % len(order)]:
+            for side in in_turns(sides, done):
                 time.sleep(0.05)  # the other side's threads have stopped spinning
                 if side == "remontoir":
                     answer = self.ours.ask(row.request())
@@ -188,7 +169,9 @@ class Comparison:
             done += 1
             if longest > LONG_SECONDS:
                 rounds = min(rounds, LONG_ROUNDS)
-        speeds.setdefault("peer_best", speeds["peer_same_file"])
+        # A choice made in a busy moment isn't held against the peer.
+        if statistics.median(speeds.get("peer_best", [0])) < statistics.median(speeds["peer_same_file"]):
+            best, speeds["peer_best"] = same, speeds["peer_same_file"]
         result = {
             "row": row.name,
             "rounds": done,
@@ -212,47 +195,37 @@ class Comparison:
         return result, ratios
 
 
-class BusyProcesses:
-    """Processes that keep every core busy while the block runs."""
-
-    def __init__(self, count):
-        self.count = count
-
-    def __enter__(self):
-        spin = [sys.executable, "-c", "while True: pass"]
-        self.processes = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(self.count)]
-        time.sleep(0.5)
-        return self
-
-    def __exit__(self, *_):
-        for process in self.processes:
-            process.kill()
-            process.wait()
-
-
-def measure_busy(comparison, cores):
-    """Single steps of both sides, quiet and beside a busy process for each core."""
+def measure_busy(comparison, cores, rounds):
+    """Single steps of both sides in turns, quiet and beside a busy process for each core."""
     row = Row("decode", BUSY_DEPTH)
-    request = row.request() | {"steps": BUSY_STEPS}
+    request = row.request() | {"steps": BUSY_STEPS, "seconds_max": BUSY_SECONDS_MAX}
     setting = comparison.choose(row)[1]
     sides = {"remontoir": comparison.ours, "llama_cpp": comparison.peer}
+    measured = {side: {"quiet": [], "busy": [], "quiet_tail": [], "busy_tail": [], "steps": 0} for side in sides}
 
-    def run(side):
-        return sides[side].ask({**request, "setting": setting})
+    def run(turn, state):
+        for side in in_turns(sides, turn):
+            time.sleep(0.1)
+            answer = sides[side].ask({**request, "setting": setting})
+            steps = answer["step_seconds"]
+            measured[side][state].append(answer["tokens"] / answer["seconds"])
+            measured[side][state + "_tail"].append(percentile(steps, 99) / statistics.median(steps))
+            measured[side]["steps"] += len(steps) if state == "busy" else 0
 
-    result = {"busy_processes": cores, "setting": describe(setting)}
-    quiet = {side: run(side) for side in sides}
-    with BusyProcesses(cores):
-        busy = {side: run(side) for side in sides}
-    for side in sides:
-        steps = sorted(busy[side]["step_seconds"])
-        speeds = [answer["tokens"] / answer["seconds"] for answer in (quiet[side], busy[side])]
+    for turn in range(rounds):
+        run(turn, "quiet")
+        with BusyProcesses(cores):
+            run(turn, "busy")
+        say(f"beside busy processes: round {turn + 1} of {rounds}")
+    result = {"busy_processes": cores, "depth": BUSY_DEPTH, "rounds": rounds, "setting": describe(setting)}
+    for side, values in measured.items():
         result[side] = {
-            "quiet": round(speeds[0], 2),
-            "busy": round(speeds[1], 2),
-            "busy_share": round(speeds[1] / speeds[0], 3),
-            "steps": len(steps),
-            "p99_over_median": round(steps[len(steps) * 99 // 100] / statistics.median(steps), 2),
+            "quiet": spread(values["quiet"]),
+            "busy": spread(values["busy"]),
+            "busy_share": spread([b / q for b, q in zip(values["busy"], values["quiet"])], 3),
+            "p99_over_median": spread(values["busy_tail"]),
+            "p99_over_median_quiet": spread(values["quiet_tail"]),
+            "busy_steps": values["steps"],
         }
         say(f"beside busy processes, {side}: {result[side]}")
     return result
@@ -281,6 +254,16 @@ def print_table(result):
     print(f"{absolute['file']}, {absolute['threads']} threads")
     print(f"remontoir: {absolute['remontoir']['describe']}")
     print(f"llama.cpp: {absolute['llama_cpp']['describe']}\n")
+    if absolute["rows"]:
+        print_rows(result)
+    if "busy" in result:
+        print_busy(result["busy"])
+    if "server" in result:
+        print_servers(result["server"])
+
+
+def print_rows(result):
+    absolute = result["absolute"]
     print(
         f"{'row':12} {'remontoir':>20} {'llama.cpp same file':>20} {'best':>20} {'/same':>6} {'/best':>6} "
         f"{'ceiling':>7} {'rounds':>6}  best setting"
@@ -295,14 +278,23 @@ def print_table(result):
             f"{result['ratios'][row['row'] + '_same_file']:6.2f} {result['ratios'][row['row'] + '_best']:6.2f} "
             f"{row['of_ceiling']:7.2f} {row['rounds']:6d}  {spell(row['peer_best']['setting'])}"
         )
-    for side in ("remontoir", "llama_cpp") if "busy" in absolute else ():
-        busy = absolute["busy"][side]
-        print(
-            f"beside {absolute['busy']['busy_processes']} busy processes {side}: {busy['busy']:.1f} tok/s at depth {BUSY_DEPTH} "
-            f"({100 * busy['busy_share']:.0f} % of quiet), P99 step {busy['p99_over_median']:.1f} x median"
-        )
     most = max(row["others_share"] for row in absolute["rows"])
-    print(f"\ntokens a second: median (lowest-highest); other processes used at most {100 * most:.0f} % of the machine")
+    print(f"\ntokens a second: median (lowest-highest); others used at most {100 * most:.0f} % of the machine")
+
+
+def print_busy(busy):
+    print(f"\nsteps at depth {busy['depth']} beside {busy['busy_processes']} busy processes, {busy['rounds']} rounds")
+    print(f"{'':12} {'quiet tok/s':>20} {'busy tok/s':>20} {'share':>6} {'P99/median':>11} {'when quiet':>11}")
+    for side in ("remontoir", "llama_cpp"):
+        measured = busy[side]
+        columns = [
+            f"{measured[state]['median']:.1f} ({measured[state]['low']:.0f}-{measured[state]['high']:.0f})"
+            for state in ("quiet", "busy")
+        ]
+        print(
+            f"{side:12} {columns[0]:>20} {columns[1]:>20} {100 * measured['busy_share']['median']:5.0f}% "
+            f"{measured['p99_over_median']['median']:11.2f} {measured['p99_over_median_quiet']['median']:11.2f}"
+        )
 
 
 def start_workers(arguments, rows, log):
@@ -314,8 +306,7 @@ def start_workers(arguments, rows, log):
     command = [arguments.remontoir, "bench", "engine", "--worker", "--model", arguments.model]
     command += ["--threads", str(arguments.threads), "--steps", str(STEPS), "--batch-depth", str(BATCH_DEPTH)]
     for flag, numbers in (("--prompt", prompts), ("--depth", depths), ("--batch", batches)):
-        if numbers:
-            command += [flag, ",".join(map(str, numbers))]
+        command += [flag, ",".join(map(str, numbers or [1]))]
     say("loading the model on both sides")
     ours = Worker(command, log)
     script = pathlib.Path(__file__).with_name("llama_worker.py")
@@ -333,12 +324,13 @@ def main():
     parser.add_argument("--rows", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--server", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     started = time.monotonic()
     rows = QUICK_ROWS if arguments.quick else FULL_ROWS
     if arguments.rows:
-        wanted = arguments.rows.split(",")
+        wanted = [] if arguments.rows == "none" else arguments.rows.split(",")
         unknown = set(wanted) - {row.name for row in FULL_ROWS}
         if unknown:
             parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(r.name for r in FULL_ROWS)}")
@@ -350,16 +342,23 @@ def main():
         same_type = "as shipped"
         types = ["Q4_0"] if arguments.quick else ["Q4_0", "Q8_0"]
         files = {same_type: arguments.model} | requantised(peer, arguments.model, arguments.peer_folder, types)
-        deadline = started + QUICK_SECONDS if arguments.quick else float("inf")
+        end = started + QUICK_SECONDS if arguments.quick else float("inf")
+        deadline = end - SERVER_SECONDS * arguments.server - BUSY_SECONDS * arguments.busy
         comparison = Comparison(ours, peer, files, same_type, deadline)
         measured, ratios = [], {}
         for row in rows:
             result, row_ratios = comparison.measure(row, rounds)
             measured.append(result)
             ratios |= row_ratios
-        busy = measure_busy(comparison, os.cpu_count()) if arguments.busy else None
+        extra = {}
+        if arguments.busy:
+            extra["busy"] = measure_busy(comparison, os.cpu_count(), min(rounds, BUSY_ROUNDS))
         ours.close()
         peer.close()
+        if arguments.server:
+            extra["server"] = compare_servers(
+                arguments.remontoir, files, same_type, arguments.threads, rounds, end, log
+            )
 
     result = {
         "absolute": {
@@ -375,8 +374,7 @@ def main():
         "ratios": {name: ratio["median"] for name, ratio in ratios.items()},
         "ratio_spreads": {name: [ratio["low"], ratio["high"]] for name, ratio in ratios.items()},
     }
-    if busy:
-        result["absolute"]["busy"] = busy
+    result |= extra
     if arguments.json:
         print(json.dumps(result))
     else:

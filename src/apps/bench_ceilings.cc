@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "backend/memory_region.h"
 #include "base/worker_pool.h"
@@ -159,36 +161,57 @@ std::vector<std::string_view> CeilingInstructionSets() {
   return names;
 }
 
-Result<Ceilings> MeasureCeilings(int threads, std::string_view instruction_set) {
+// The region stays for as long as ceilings are measured: pages taken anew cost a host that lends
+// its memory far more than the measurements.
+struct CeilingMeter::Parts {
+  explicit Parts(int threads) : pool(threads) {}
+
+  PeakKernels kernels = kAvx2;
+  WorkerPool pool;
+  MemoryRegion region;
+};
+
+CeilingMeter::CeilingMeter(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+CeilingMeter::CeilingMeter(CeilingMeter&&) noexcept = default;
+CeilingMeter::~CeilingMeter() = default;
+
+Result<CeilingMeter> CeilingMeter::Open(int threads, std::string_view instruction_set) {
   const std::vector<PeakKernels> available = Available();
   if (available.empty()) return Unsupported("bench: this processor has no AVX2");
-  PeakKernels kernels = available.back();
+  auto parts = std::make_unique<Parts>(threads);
+  parts->kernels = available.back();
   for (const PeakKernels& one : available) {
-    if (one.name == instruction_set) kernels = one;
+    if (one.name == instruction_set) parts->kernels = one;
   }
-  WorkerPool pool(threads);
-  Ceilings ceilings;
-  ceilings.instruction_set = kernels.name;
-  ceilings.threads = threads;
-  const double loops = static_cast<double>(kLoops) * threads;
-  ceilings.int8_ops_per_second =
-      BestRate(pool, loops * kernels.int8_ops_per_loop, [&](int) { kernels.int8(kLoops); });
-  ceilings.f32_ops_per_second =
-      BestRate(pool, loops * kernels.f32_ops_per_loop, [&](int) { kernels.f32(kLoops); });
+  REM_ASSIGN_OR_RETURN(parts->region, MemoryRegion::Take(kRegionBytes, "bench region"));
+  parts->region.Prefault(parts->pool);
+  CeilingMeter meter(std::move(parts));
+  meter.best_.instruction_set = meter.parts_->kernels.name;
+  meter.best_.threads = threads;
+  meter.Measure();
+  return meter;
+}
 
-  REM_ASSIGN_OR_RETURN(MemoryRegion region, MemoryRegion::Take(kRegionBytes, "bench region"));
-  region.Prefault(pool);
+const Ceilings& CeilingMeter::Measure() {
+  const PeakKernels& kernels = parts_->kernels;
+  WorkerPool& pool = parts_->pool;
+  const std::byte* region = parts_->region.data();
+  const int threads = pool.size();
+  Ceilings now = best_;
+  const double loops = static_cast<double>(kLoops) * threads;
+  now.int8_ops_per_second =
+      BestRate(pool, loops * kernels.int8_ops_per_loop, [&](int) { kernels.int8(kLoops); });
+  now.f32_ops_per_second =
+      BestRate(pool, loops * kernels.f32_ops_per_loop, [&](int) { kernels.f32(kLoops); });
   const int64_t share = kRegionBytes / threads / 128 * 128;
-  ceilings.read_bytes_per_second =
-      BestRate(pool, static_cast<double>(share) * threads,
-               [&](int thread) { Read(region.data() + thread * share, share); });
+  now.read_bytes_per_second = BestRate(pool, static_cast<double>(share) * threads,
+                                       [&](int thread) { Read(region + thread * share, share); });
   const double cached = static_cast<double>(kCachedBytes) * kCachedPasses * threads;
-  ceilings.cached_bytes_per_second = BestRate(pool, cached, [&](int thread) {
-    for (int pass = 0; pass < kCachedPasses; ++pass) {
-      Read(region.data() + thread * share, kCachedBytes);
-    }
+  now.cached_bytes_per_second = BestRate(pool, cached, [&](int thread) {
+    for (int pass = 0; pass < kCachedPasses; ++pass) Read(region + thread * share, kCachedBytes);
   });
-  return ceilings;
+  best_ = BestOf(best_, now);
+  return best_;
 }
 
 Ceilings BestOf(const Ceilings& a, const Ceilings& b) {

@@ -1,6 +1,7 @@
 // What this machine can do at most: measured beside every bench, so that its rates mean something.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,30 @@ struct Ceilings {
 // The instruction sets whose peaks can be measured here, fastest last.
 std::vector<std::string_view> CeilingInstructionSets();
 
-// With `threads` threads, each figure the best of some tries; takes about a second. With the
-// instruction set named, or the fastest where it is empty or has no microkernel of its own.
-// A busy moment makes ceilings look low; BestOf later ones mends that.
-Result<Ceilings> MeasureCeilings(int threads, std::string_view instruction_set);
-
 // Each figure the higher one of two measurements of the same thing.
 Ceilings BestOf(const Ceilings& a, const Ceilings& b);
+
+// Measures again and again: a busy moment makes ceilings look low and ratios good.
+class CeilingMeter {
+ public:
+  // With `threads` threads and the instruction set named, or the fastest where that is empty or has
+  // no microkernel of its own. Takes 512 MiB for as long as it lives, and measures once.
+  static Result<CeilingMeter> Open(int threads, std::string_view instruction_set);
+  CeilingMeter(CeilingMeter&& other) noexcept;
+  ~CeilingMeter();
+
+  // Each figure the best of some tries, which take about half a second; returns best().
+  const Ceilings& Measure();
+
+  // The best of all measurements so far.
+  const Ceilings& best() const { return best_; }
+
+ private:
+  struct Parts;
+  explicit CeilingMeter(std::unique_ptr<Parts> parts);
+
+  std::unique_ptr<Parts> parts_;
+  Ceilings best_;
+};
 
 }  // namespace remontoir

@@ -165,11 +165,11 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
                           : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
   load.backend.compute = options.float32 ? ComputeMode::kF32 : ComputeMode::kAuto;
   const std::vector<BenchRow> rows = RowsOf(options);
-  REM_ASSIGN_OR_RETURN(Ceilings ceilings, MeasureCeilings(load.backend.threads, ""));
+  REM_ASSIGN_OR_RETURN(CeilingMeter meter, CeilingMeter::Open(load.backend.threads, ""));
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,
                        BenchRunner::Open(options.file, load, rows));
-  if (options.worker) return ServeBenchRows(*runner, ceilings, out);
-  if (options.steps_profile) return BenchSteps(*runner, rows, ceilings, options, out);
+  if (options.worker) return ServeBenchRows(*runner, meter, out);
+  if (options.steps_profile) return BenchSteps(*runner, rows, meter, options, out);
 
   std::vector<MeasuredRow> measured;
   for (const BenchRow& row : rows) measured.emplace_back().row = row;
@@ -177,9 +177,9 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
     const std::string progress =
         "round " + std::to_string(round) + "/" + std::to_string(options.rounds);
     REM_RETURN_IF_ERROR(MeasureRound(*runner, progress, &measured));
-    REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(ceilings.threads, ""));
-    ceilings = BestOf(ceilings, again);
+    meter.Measure();
   }
+  const Ceilings& ceilings = meter.best();
   for (MeasuredRow& row : measured) SetCeiling(ceilings, &row);
   CompareWithSingle(options.batch_depth, &measured);
   std::fprintf(stderr, "\r\033[K");

@@ -26,7 +26,7 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out);
 // -> {"seconds": ..., "tokens": ..., "step_seconds": [...], "ceiling_seconds": ...}
 //    or {"error": "..."}. The first line says {"engine", "describe", "file", "ceilings"}.
 //   {"row": "ceilings"} -> {"ceilings": {...}}: measured again, the best so far from now on
-Status ServeBenchRows(BenchRunner& runner, Ceilings ceilings, std::FILE* out);
+Status ServeBenchRows(BenchRunner& runner, CeilingMeter& meter, std::FILE* out);
 
 // {"instruction_set", "threads", "read_gb_s", "cached_read_gb_s", "int8_gop_s", "f32_gflop_s"}
 std::string CeilingsJson(const Ceilings& ceilings);

@@ -245,6 +245,10 @@ void AddRowCases(std::vector<KernelCase>* cases) {
   cases->push_back(RowCase("quantise_row", 1, kRowWidth, [](K k, In a, In, float* out) {
     k.quantise_row(a, kRowWidth, reinterpret_cast<ActivationBlock*>(out));
   }));
+  cases->push_back(RowCase("quantise_row_fine", 1, kRowWidth, [](K k, In a, In, float* out) {
+    auto* first = reinterpret_cast<ActivationBlock*>(out);
+    k.quantise_row_fine(a, kRowWidth / 2, first, first + kRowWidth / 2 / kActivationBlock);
+  }));
   cases->push_back(RowCase("rms_norm", 2, kRowWidth, [](K k, In a, In b, float* out) {
     k.rms_norm(a, b, 1e-5f, kRowWidth, out);
   }));
@@ -273,12 +277,6 @@ void AddRowCases(std::vector<KernelCase>* cases) {
                            [](K k, In a, In b, float* out) { k.rope_halves(out, 32, a, b); }));
   cases->push_back(RowCase("rope_interleaved", 3, 64,
                            [](K k, In a, In b, float* out) { k.rope_interleaved(out, 32, a, b); }));
-  cases->push_back(RowCase("argmax", 1, kVocabulary, [](K k, In a, In, float* out) {
-    *out = static_cast<float>(k.argmax(a, kVocabulary));
-  }));
-  cases->push_back(RowCase("log_sum_exp", 1, kVocabulary, [](K k, In a, In, float* out) {
-    *out = k.log_sum_exp(a, kVocabulary);
-  }));
 }
 
 // One head of one token on its way into a page.

@@ -92,7 +92,7 @@ struct MeasuredSet {
 };
 
 Status MeasureSet(const KernelTable& kernels, const std::string& filter, MeasuredSet* set) {
-  REM_ASSIGN_OR_RETURN(set->ceilings, MeasureCeilings(1, set->name));
+  REM_ASSIGN_OR_RETURN(CeilingMeter meter, CeilingMeter::Open(1, set->name));
   for (KernelCase& kernel : KernelCases()) {
     const std::string name = kernel.Name();
     if (name.find(filter) == std::string::npos) continue;
@@ -105,8 +105,7 @@ Status MeasureSet(const KernelTable& kernels, const std::string& filter, Measure
     set->rows.push_back(std::move(measured));
   }
   std::fprintf(stderr, "\r\033[K");
-  REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(1, set->name));
-  set->ceilings = BestOf(set->ceilings, again);
+  set->ceilings = meter.Measure();
   for (MeasuredKernel& row : set->rows) SetCeiling(set->ceilings, &row);
   CompareWithDense(&set->rows);
   return Status::Ok();

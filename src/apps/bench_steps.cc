@@ -227,8 +227,9 @@ ProductWork WorkOfKind(std::span<const StepDescription> steps, StepKind kind,
   return sum;
 }
 
-Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, Ceilings ceilings,
+Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, CeilingMeter& meter,
                   const BenchEngineOptions& options, std::FILE* out) {
+  const Ceilings& ceilings = meter.best();
   StepProfiler profiler(runner, ceilings.threads);
   std::vector<ProfiledRow> profiled;
   for (const BenchRow& row : rows) profiled.emplace_back().row = row;
@@ -238,8 +239,7 @@ Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, Ceilin
       std::fprintf(stderr, "\r\033[Kround %d/%d %s", round, options.rounds, row.row.Name().c_str());
       REM_RETURN_IF_ERROR(profiler.Measure(&row));
     }
-    REM_ASSIGN_OR_RETURN(const Ceilings again, MeasureCeilings(ceilings.threads, ""));
-    ceilings = BestOf(ceilings, again);
+    meter.Measure();
   }
   std::fprintf(stderr, "\r\033[K");
   std::vector<KindLine> lines;

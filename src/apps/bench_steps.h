@@ -33,7 +33,7 @@ ProductWork WorkOfKind(std::span<const StepDescription> steps, StepKind kind,
                        const RowCounts& counts);
 
 // Measures the rows as BenchEngine does, with the clock read at every step.
-Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, Ceilings ceilings,
+Status BenchSteps(BenchRunner& runner, const std::vector<BenchRow>& rows, CeilingMeter& meter,
                   const BenchEngineOptions& options, std::FILE* out);
 
 }  // namespace remontoir

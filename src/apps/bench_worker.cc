@@ -51,16 +51,10 @@ bool AsksForCeilings(const std::string& line) {
   return kind != nullptr && *kind == "ceilings";
 }
 
-std::string AnswerCeilings(Ceilings* ceilings) {
+std::string AnswerCeilings(CeilingMeter& meter) {
   JsonWriter writer;
   writer.BeginObject();
-  const Result<Ceilings> again = MeasureCeilings(ceilings->threads, ceilings->instruction_set);
-  if (again.ok()) {
-    *ceilings = BestOf(*ceilings, *again);
-    writer.Key("ceilings").Raw(CeilingsJson(*ceilings));
-  } else {
-    writer.Key("error").String(again.status().message());
-  }
+  writer.Key("ceilings").Raw(CeilingsJson(meter.Measure()));
   writer.EndObject();
   return writer.Take();
 }
@@ -92,18 +86,18 @@ void PrintLine(const std::string& line, std::FILE* out) {
 
 }  // namespace
 
-Status ServeBenchRows(BenchRunner& runner, Ceilings ceilings, std::FILE* out) {
+Status ServeBenchRows(BenchRunner& runner, CeilingMeter& meter, std::FILE* out) {
   JsonWriter hello;
   hello.BeginObject();
   hello.Key("engine").String("remontoir");
   hello.Key("describe").String(runner.backend().Describe());
   hello.Key("file").String(runner.file().path());
-  hello.Key("ceilings").Raw(CeilingsJson(ceilings));
+  hello.Key("ceilings").Raw(CeilingsJson(meter.best()));
   hello.EndObject();
   PrintLine(hello.Take(), out);
   std::string line;
   while (std::getline(std::cin, line)) {
-    PrintLine(AsksForCeilings(line) ? AnswerCeilings(&ceilings) : Answer(runner, ceilings, line),
+    PrintLine(AsksForCeilings(line) ? AnswerCeilings(meter) : Answer(runner, meter.best(), line),
               out);
   }
   return Status::Ok();

@@ -1,12 +1,16 @@
 // From the configuration's words to the engine's options, and the parts of a model in one place.
 #include "apps/local_model.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "apps/progress_bar.h"
 #include "apps/pull.h"
 #include "apps/vocabulary_size.h"
+#include "base/log.h"
+#include "hub/settings.h"
 
 namespace remontoir {
 namespace {
@@ -53,6 +57,7 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
 
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock) {
   REM_ASSIGN_OR_RETURN(const std::string path, LocateModel(choice.config.model.file, clock));
+  const TimePoint begin = clock.Now();
   REM_ASSIGN_OR_RETURN(ModelFile file, ModelFile::Open(path));
   REM_ASSIGN_OR_RETURN(Tokenizer tokenizer, Tokenizer::FromModelFile(file));
   std::optional<ChatTemplate> chat_template;
@@ -61,12 +66,34 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
   }
   REM_ASSIGN_OR_RETURN(const ModelInfo info, ReadModelInfo(file));
   REM_RETURN_IF_ERROR(CheckVocabularySize(info.shape, tokenizer.vocabulary()));
-  ProgressBar bar("loading", clock, TerminalWriter());
-  REM_ASSIGN_OR_RETURN(LoadedEngine loaded,
-                       OpenEngine(std::move(file), EngineOptionsOf(choice), clock,
-                                  [&](int64_t done, int64_t total) { bar.Update(done, total); }));
+  LoadEngineOptions options = EngineOptionsOf(choice);
+  options.backend.repack_cache = RepackCacheOf(choice.config.model);
+  LoadedEngine loaded;
+  {
+    ProgressBar bar("loading", clock, TerminalWriter());
+    REM_ASSIGN_OR_RETURN(loaded,
+                         OpenEngine(std::move(file), options, clock,
+                                    [&](int64_t done, int64_t total) { bar.Update(done, total); }));
+  }
+  LogNotes(loaded.model.runner->backend().weights_report());
+  const double seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
   return std::make_unique<LocalModel>(LocalModel{ModelNameOf(path), std::move(tokenizer),
-                                                 std::move(chat_template), std::move(loaded)});
+                                                 std::move(chat_template), seconds,
+                                                 std::move(loaded)});
+}
+
+RepackCacheOptions RepackCacheOf(const ModelConfig& config) {
+  RepackCacheOptions options;
+  options.bytes_max = config.repack_cache_bytes_max;
+  if (config.repack_cache == "off") return options;
+  if (config.repack_cache != "auto") {
+    options.folder = config.repack_cache;
+    return options;
+  }
+  const Result<std::string> home =
+      ReadHome([](const char* name) -> const char* { return std::getenv(name); });
+  if (home.ok()) options.folder = *home + "/repacked";
+  return options;
 }
 
 ServedModel Served(LocalModel& model, const Config& config) {
@@ -94,6 +121,21 @@ std::string Describe(const LocalModel& model) {
          std::to_string(runner.limits().sequences_max) + " sequences, KV room for " +
          std::to_string(tokens) + " tokens (" + std::to_string(plan.kv_bytes >> 20) + " MiB), " +
          model.loaded.model.runner->backend().Describe();
+}
+
+std::string DescribeLoading(const LocalModel& model) {
+  const WeightsReport& report = model.loaded.model.runner->backend().weights_report();
+  char text[160];
+  std::snprintf(text, sizeof text, "loaded in %.2f s, of them %.2f s for %lld MiB of weights %s",
+                model.load_seconds, report.seconds, static_cast<long long>(report.bytes >> 20),
+                report.from_cache ? "from the repack cache"
+                : report.stored   ? "repacked and stored for the next start"
+                                  : "repacked");
+  return text;
+}
+
+void LogNotes(const WeightsReport& report) {
+  for (const std::string& note : report.notes) LogWarning(note);
 }
 
 std::string ModelNameOf(const std::string& path) {

@@ -19,7 +19,8 @@ struct LocalModel {
   std::string name;  // of its file
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;
-  LoadedEngine loaded;  // last: the engine stops first
+  double load_seconds = 0;  // from the opened file to the running engine
+  LoadedEngine loaded;      // last: the engine stops first
 
   Engine& engine() { return *loaded.engine; }
 };
@@ -32,11 +33,22 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
 // The configuration's words as the engine's options.
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice);
 
+// The cache of packed weights that the configuration asks for; without a home folder to put it in,
+// `auto` is none.
+RepackCacheOptions RepackCacheOf(const ModelConfig& config);
+
 // As the server shows it; points into `model`.
 ServedModel Served(LocalModel& model, const Config& config);
 
 // One line for the log: "NAME: context 8192, 8 sequences, KV room for 65536 tokens (1440 MiB), …".
 std::string Describe(const LocalModel& model);
+
+// One line for the log: "loaded in 0.31 s, of them 0.06 s for 103 MiB of weights from the repack
+// cache", or "... repacked".
+std::string DescribeLoading(const LocalModel& model);
+
+// Logs what stood in the way of the cache of packed weights.
+void LogNotes(const WeightsReport& report);
 
 // The name a model file gives its model: no folder, no ".gguf", no part number.
 std::string ModelNameOf(const std::string& path);

@@ -71,6 +71,7 @@ Status MeasurePerplexity(const PerplexityOptions& options, std::FILE* out) {
                            std::to_string(tokens.size()) + " tokens");
   }
   LoadEngineOptions load = EngineOptionsOf(options.engine);
+  load.backend.repack_cache = RepackCacheOf(options.engine.config.model);
   load.engine.sequences_max = 1;
   if (load.context_max == 0) {
     REM_ASSIGN_OR_RETURN(const ModelInfo info, ReadModelInfo(file));
@@ -83,6 +84,7 @@ Status MeasurePerplexity(const PerplexityOptions& options, std::FILE* out) {
                            bar.Update(done, total);
                          }));
   }
+  LogNotes(model.runner->backend().weights_report());
   const int32_t window = std::min(options.window, model.runner->limits().context_max);
   ProgressBar bar("reading", clock, TerminalWriter());
   const std::vector<double> losses = Losses(*model.runner, tokens, prefix, window, bar);

@@ -75,6 +75,7 @@ Status Serve(const ServeOptions& options) {
       return;
     }
     model = std::move(loaded).value();
+    LogInfo(DescribeLoading(*model));
     LogInfo("ready: " + Describe(*model));
     service->Serve(Served(*model, config));
   });

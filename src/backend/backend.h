@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/program.h"
+#include "backend/repack_cache.h"
 #include "backend/step_profile.h"
 #include "base/status.h"
 #include "tensor/kv_layout.h"
@@ -39,16 +41,34 @@ struct RoundInputs {
   std::span<const int32_t> logit_rows;        // ascending rows whose logits are wanted
 };
 
+// How the matrices came into the order in which Run reads them.
+struct WeightsReport {
+  int64_t bytes = 0;  // of all of them, packed
+  bool from_cache = false;
+  bool stored = false;             // in the cache, for the next time
+  double seconds = 0;              // storing included
+  std::vector<std::string> notes;  // why the cache could not be read, or written
+};
+
+// Called after the bytes of a matrix were read: once, or twice where a cache is asked. done_bytes
+// and total_bytes count every time.
+using WeightsRead = std::function<void(WeightId id, int64_t done_bytes, int64_t total_bytes)>;
+
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // Loading, in any order, before Prepare. The view's bytes must stay mapped until Prepare returns
-  // (for AddEmbedding: as long as the backend lives). Errors name the tensor.
+  // Loading, in any order, before PackWeights. The view's bytes must stay mapped until PackWeights
+  // returns (for AddEmbedding: as long as the backend lives). Errors name the tensor.
   virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddVector(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) = 0;
+
+  // Brings the matrices into the order in which Run reads them, or fetches them so from the cache.
+  // Once, between the last Add... and Prepare; Prepare does it where that wasn't done.
+  virtual void PackWeights(const WeightsRead& on_read) = 0;
+  virtual const WeightsReport& weights_report() const = 0;
 
   // Takes all memory: KV pages and activations for any round within the limits. After it, Run
   // allocates nothing.
@@ -79,6 +99,7 @@ class Backend {
 struct CpuBackendOptions {
   int32_t threads = 0;  // 0: as many as cores
   ComputeMode compute = ComputeMode::kAuto;
+  RepackCacheOptions repack_cache = {};  // none
 };
 
 // The CPU back end. REMONTOIR_ISA=scalar forces the scalar kernels.

@@ -24,9 +24,9 @@ class AttentionStep final : public Step {
         heads_per_kv_(op.heads / shape_.kv_heads),
         partial_kernel_(round.kernels->attention_partial[static_cast<size_t>(shape_.type)]) {}
 
-  bool QuantiseOutputToo() override {
+  int32_t QuantiseOutputToo() override {
     quantise_ = shape_.value_width % kActivationBlock == 0;
-    return quantise_;
+    return quantise_ ? kAllRows : 0;
   }
 
   int32_t Begin() override {
@@ -236,10 +236,7 @@ void AttentionStep::Finish(int32_t group, int32_t kv_head, const SoftmaxState* s
       const float* sink = batch_.sink_logits.empty() ? nullptr : batch_.sink_logits.data() + head;
       float* out = setup_.out->Row(row) + head * width;
       round_.kernels->finish_row(states[i], sums + i * width, shape_.value_width, sink, out);
-      if (quantise_) {
-        round_.kernels->quantise_row(out, width,
-                                     setup_.out->BlockRow(row) + head * width / kActivationBlock);
-      }
+      if (quantise_) QuantiseValues(*round_.kernels, *setup_.out, row, head * width, width);
     }
   }
 }

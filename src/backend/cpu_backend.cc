@@ -15,6 +15,7 @@
 #include "backend/cpu_weights.h"
 #include "backend/memory_region.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/worker_pool.h"
 
 namespace remontoir {
@@ -48,28 +49,33 @@ class TimedJob final : public TileJob {
 
 class CpuBackend final : public Backend, private TileJob {
  public:
-  CpuBackend(const KernelTable& kernels, int32_t threads, ComputeMode compute)
-      : pool_(threads), weights_(pool_, compute == ComputeMode::kF32) {
+  CpuBackend(const KernelTable& kernels, int32_t threads, const CpuBackendOptions& options)
+      : pool_(threads),
+        weights_(pool_, options.compute == ComputeMode::kF32),
+        repack_cache_(options.repack_cache) {
     round_.kernels = &kernels;
     round_.workers = threads;
   }
 
   Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) override {
-    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddMatrix(view, name);
   }
   Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) override {
-    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddExpertMatrices(view, name);
   }
   Result<WeightId> AddVector(const TensorView& view, const std::string& name) override {
-    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddVector(view, name);
   }
   Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) override {
-    REM_CHECK(program_ == nullptr, "weights come before Prepare");
+    REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddEmbedding(view, name);
   }
+
+  void PackWeights(const WeightsRead& on_read) override;
+  const WeightsReport& weights_report() const override { return weights_report_; }
 
   Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
                  const RoundLimits& limits) override;
@@ -98,6 +104,9 @@ class CpuBackend final : public Backend, private TileJob {
 
   WorkerPool pool_;
   CpuWeights weights_;
+  const RepackCache repack_cache_;
+  bool packed_ = false;
+  WeightsReport weights_report_;
   RoundState round_;
   RoundLimits limits_;
   std::unique_ptr<KvLayout> layout_;
@@ -106,10 +115,20 @@ class CpuBackend final : public Backend, private TileJob {
   std::span<double> step_seconds_;       // [steps] or empty: nobody times them
 };
 
+void CpuBackend::PackWeights(const WeightsRead& on_read) {
+  REM_CHECK(!packed_, "weights are packed once");
+  packed_ = true;
+  const SystemClock clock;
+  const TimePoint begin = clock.Now();
+  weights_report_ = weights_.Pack(repack_cache_, on_read);
+  weights_report_.seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
+}
+
 Status CpuBackend::Prepare(Program program, const KvLayout& layout, int32_t page_count,
                            const RoundLimits& limits) {
   REM_CHECK(program_ == nullptr, "Prepare comes once");
   if (page_count < 1) return InvalidArgument("a KV arena has at least one page");
+  if (!packed_) PackWeights(nullptr);
   limits_ = limits;
   layout_ = std::make_unique<KvLayout>(layout);
   auto compiled = std::make_unique<CpuProgram>();
@@ -242,7 +261,7 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
   const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
   const int32_t threads =
       options.threads > 0 ? options.threads : std::min(std::max(1, cores), kThreadsMax);
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, threads, options.compute));
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, threads, options));
 }
 
 }  // namespace remontoir

@@ -16,6 +16,8 @@ constexpr int32_t kTileRows = 64;
 // the processor's prefetchers start anew.
 constexpr int64_t kTileProducts = int64_t{2} << 20;
 constexpr int64_t kTilePanelBytes = int64_t{256} << 10;
+// Panels of a gated tile come in these, so that no two tiles share a block of 32 columns.
+constexpr int64_t kGateStep = kActivationBlock / kPanelRows;
 // Few tiles are cut further until each worker has one, down to what is worth handing over.
 constexpr int64_t kTilePanelBytesMin = int64_t{16} << 10;
 
@@ -30,10 +32,13 @@ struct TileGrid {
 
 int64_t DivideUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers) {
+// `matrices` of this layout are multiplied in every tile, which ends where a multiple of
+// `panel_step` panels does.
+TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers, int64_t matrices = 1,
+                  int64_t panel_step = 1) {
   const int64_t panels = layout.panel_count();
   const int64_t products =
-      panels * kPanelRows * layout.in_width * std::min<int64_t>(rows, kTileRows);
+      matrices * panels * kPanelRows * layout.in_width * std::min<int64_t>(rows, kTileRows);
   const int64_t bytes = layout.bytes();
   int64_t panel_tiles =
       std::max(DivideUp(products, kTileProducts), DivideUp(bytes, kTilePanelBytes));
@@ -42,7 +47,8 @@ TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers) {
     panel_tiles = std::max(panel_tiles, std::min(DivideUp(panel_tiles, workers) * workers,
                                                  bytes / kTilePanelBytesMin));
   }
-  const int64_t panels_per_tile = DivideUp(panels, std::clamp<int64_t>(panel_tiles, 1, panels));
+  const int64_t least = DivideUp(panels, std::clamp<int64_t>(panel_tiles, 1, panels));
+  const int64_t panels_per_tile = DivideUp(least, panel_step) * panel_step;
   TileGrid grid;
   grid.row_tiles = static_cast<int32_t>(row_tiles);
   grid.panel_tiles = static_cast<int32_t>(DivideUp(panels, panels_per_tile));
@@ -90,16 +96,14 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   const auto format = static_cast<size_t>(layout.format);
   if (IsFloatFormat(layout.format)) {
     kernels.float_product[format](DescribeProduct<float>(tile, tile.in->values, tile.in->width));
-  } else if (plan.fine_activations) {
-    // Both 8-bit forms of a row, one after the other.
-    auto product = DescribeProduct<ActivationBlock>(tile, tile.in->fine_blocks, 0);
-    product.in += 2 * tile.in_row * tile.in->block_stride();
-    product.in_stride = tile.in->block_stride();
-    product.row_pairs = true;
-    kernels.quantised_product[format](product);
   } else {
-    kernels.quantised_product[format](
-        DescribeProduct<ActivationBlock>(tile, tile.in->blocks, tile.in->block_stride()));
+    const ActivationMatrix& in = *tile.in;
+    auto product = DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride());
+    if (plan.fine_activations) {  // both forms of a row, one after the other
+      product.row_pairs = true;
+      product.in_stride = in.row_blocks();
+    }
+    kernels.quantised_product[format](product);
   }
   if (plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f) return;
   const int64_t column = tile.panel_begin * kPanelRows;
@@ -112,12 +116,71 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   }
 }
 
+// Columns of a gated layer go together, as many as leave room for their two products in the
+// first-level cache.
+constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
+// A tile of more rows writes so little of each 8-bit row that the memory system is the bottleneck
+// (a third more time at 512 rows): a step of its own does it row by row.
+constexpr int32_t kGateQuantiseRows = 32;
+
+// One product of `tile` into scratch memory.
+void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
+                       int64_t out_stride) {
+  const auto format = static_cast<size_t>(tile.plan->weight->layout.format);
+  const auto run = [&](auto product, const auto& table) {
+    product.out = out;
+    product.out_stride = out_stride;
+    table[format](product);
+  };
+  const ActivationMatrix& in = *tile.in;
+  if (IsFloatFormat(tile.plan->weight->layout.format)) {
+    run(DescribeProduct<float>(tile, in.values, in.width), kernels.float_product);
+  } else {
+    run(DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride()),
+        kernels.quantised_product);
+  }
+}
+
+// `tile` names the panels of both matrices and the first one's plan.
+void RunGatedTile(const KernelTable& kernels, const ProductGroup& group, const ProductTile& tile,
+                  bool quantise) {
+  alignas(64) std::array<std::array<float, size_t{kGateValues}>, 2> scratch;
+  const ActivationMatrix& out = *group.products[0].out;
+  const int64_t step = kGateValues / (tile.rows * kGateStep * kPanelRows) * kGateStep;
+  for (int64_t panel = tile.panel_begin; panel < tile.panel_end; panel += step) {
+    ProductTile piece = tile;
+    piece.panel_begin = panel;
+    piece.panel_end = std::min(panel + step, tile.panel_end);
+    const int64_t column = panel * kPanelRows;
+    const int64_t columns = (piece.panel_end - panel) * kPanelRows;
+    for (size_t p = 0; p < scratch.size(); ++p) {
+      piece.plan = &group.products[p];
+      RunScratchProduct(kernels, piece, scratch[p].data(), columns);
+    }
+    for (int32_t r = 0; r < tile.rows; ++r) {
+      const float* first = scratch[0].data() + r * columns;
+      const float* second = scratch[1].data() + r * columns;
+      group.gate(first, second, columns, out.Row(tile.out_row + r) + column);
+      if (quantise) QuantiseValues(kernels, out, tile.out_row + r, column, columns);
+    }
+  }
+}
+
 class MatMulStep final : public Step {
  public:
   MatMulStep(const RoundState& round, const ProductGroup& group) : round_(round), group_(group) {}
 
+  int32_t QuantiseOutputToo() override {
+    quantise_ = group_.gate != nullptr;
+    return quantise_ ? kGateQuantiseRows : 0;
+  }
+
   int32_t Begin() override {
     rows_ = round_.Rows(group_.in->space);
+    if (group_.gate != nullptr) {
+      grids_[0] = PlanGrid(group_.products[0].weight->layout, rows_, round_.workers, 2, kGateStep);
+      return grids_[0].tiles();
+    }
     int32_t tiles = 0;
     for (int32_t p = 0; p < group_.count; ++p) {
       grids_[static_cast<size_t>(p)] =
@@ -141,13 +204,18 @@ class MatMulStep final : public Step {
     product.in_row = int64_t{tile % grid.row_tiles} * kTileRows;
     product.out_row = product.in_row;
     product.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - product.in_row));
-    RunProductTile(*round_.kernels, product);
+    if (group_.gate != nullptr) {
+      RunGatedTile(*round_.kernels, group_, product, quantise_ && rows_ <= kGateQuantiseRows);
+    } else {
+      RunProductTile(*round_.kernels, product);
+    }
   }
 
  private:
   const RoundState& round_;
   const ProductGroup group_;
   int32_t rows_ = 0;
+  bool quantise_ = false;
   std::array<TileGrid, kProductsMax> grids_;
 };
 
@@ -159,6 +227,11 @@ class GroupedMatMulStep final : public Step {
                   static_cast<size_t>(group.products[0].weight->experts));
   }
 
+  int32_t QuantiseOutputToo() override {
+    quantise_ = group_.gate != nullptr;
+    return quantise_ ? kGateQuantiseRows : 0;
+  }
+
   int32_t Begin() override {
     const RoutingState& routing = round_.routing;
     runs_.clear();
@@ -166,10 +239,12 @@ class GroupedMatMulStep final : public Step {
     for (int32_t expert : routing.active) {
       const auto e = static_cast<size_t>(expert);
       const int32_t rows = routing.first_row[e + 1] - routing.first_row[e];
-      for (int32_t p = 0; p < group_.count; ++p) {
+      const bool gated = group_.gate != nullptr;
+      for (int32_t p = 0; p < (gated ? 1 : group_.count); ++p) {
         const ProductPlan* plan = &group_.products[static_cast<size_t>(p)];
-        runs_.push_back(
-            {tiles, expert, rows, plan, PlanGrid(plan->weight->layout, rows, round_.workers)});
+        runs_.push_back({tiles, expert, rows, plan,
+                         PlanGrid(plan->weight->layout, rows, round_.workers, gated ? 2 : 1,
+                                  gated ? kGateStep : 1)});
         tiles += runs_.back().grid.tiles();
       }
     }
@@ -198,7 +273,12 @@ class GroupedMatMulStep final : public Step {
     } else {
       product.in_row = product.out_row;
     }
-    RunProductTile(*round_.kernels, product);
+    if (group_.gate != nullptr) {
+      RunGatedTile(*round_.kernels, group_, product,
+                   quantise_ && round_.Rows(RowSpace::kExperts) <= kGateQuantiseRows);
+    } else {
+      RunProductTile(*round_.kernels, product);
+    }
   }
 
  private:
@@ -213,10 +293,24 @@ class GroupedMatMulStep final : public Step {
 
   const RoundState& round_;
   const ProductGroup group_;
+  bool quantise_ = false;
   std::vector<Run> runs_;  // by first_tile
 };
 
 }  // namespace
+
+bool CanGate(const ProductGroup& group) {
+  if (group.count != 2) return false;
+  const PackedLayout& layout = group.products[0].weight->layout;
+  const PackedLayout& other = group.products[1].weight->layout;
+  const auto is_plain = [](const ProductPlan& plan) {
+    return plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f &&
+           !plan.fine_activations;
+  };
+  return layout.format == other.format && layout.in_width == other.in_width &&
+         layout.out_width == other.out_width && layout.out_width % kActivationBlock == 0 &&
+         is_plain(group.products[0]) && is_plain(group.products[1]);
+}
 
 std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup& group) {
   return std::make_unique<MatMulStep>(round, group);

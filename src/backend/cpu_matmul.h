@@ -27,7 +27,14 @@ struct ProductGroup {
   const ActivationMatrix* in = nullptr;
   std::array<ProductPlan, kProductsMax> products;
   int32_t count = 0;
+  // Not null: the two products of a gated layer. products[0].out = gate(first, second), piece by
+  // piece; the second product's values are not kept.
+  void (*gate)(const float* gate, const float* up, int64_t width, float* out) = nullptr;
 };
+
+// Whether the products can run as one gated step: matrices of one layout, in whole blocks of 32
+// columns, with nothing but the gate done to their results.
+bool CanGate(const ProductGroup& group);
 
 std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup& group);
 

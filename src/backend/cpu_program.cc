@@ -8,6 +8,7 @@
 
 #include "backend/cpu_experts.h"
 #include "backend/cpu_matmul.h"
+#include "backend/fusion.h"
 #include "base/check.h"
 
 namespace remontoir {
@@ -53,7 +54,6 @@ class Compiler {
   struct Origin {
     Step* step = nullptr;    // null: several steps or none
     bool in_8_bits = false;  // its 8-bit form is up to date
-    bool in_fine_form = false;
   };
 
   Status CompileOp(const EmbedOp& op);
@@ -75,6 +75,8 @@ class Compiler {
   Result<const KvLayerShape*> FindLayer(int32_t layer) const;
   Result<ProductPlan> PlanProduct(const MatMulOp::Product& product, const ActivationMatrix& in,
                                   RowSpace out_space, int32_t experts);
+  void JoinGate(ProductGroup* group);
+  void AddProductStep(std::unique_ptr<Step> step, StepKind kind, const ProductGroup& group);
   void AddRopeAngles();
   const RopeTable& TableFor(const RopeParams& params);
   const WindowPlan& PlanFor(int32_t window);
@@ -85,8 +87,7 @@ class Compiler {
   void MarkWritten(const ActivationMatrix& written, Step* step);
   // Says what the newest step is; row steps need no words.
   void DescribeNewest(StepKind kind, const ProductGroup& group = {});
-  void WantIn8Bits(ActivationMatrix* in);
-  void WantInFineForm(ActivationMatrix* in);
+  void WantIn8Bits(ActivationMatrix* in, bool fine);
   // If any product reads quantised blocks.
   void WantInputOf(const ProductGroup& group, ActivationMatrix* in);
   size_t IndexOf(const ActivationMatrix& activation) const {
@@ -101,10 +102,10 @@ class Compiler {
   const RoundLimits& limits_;
   RoundState& round_;
   CpuProgram& out_;
-  std::vector<Origin> origins_;  // by ActivationId
-  // Forms that some product asks for, by ActivationId.
-  std::vector<bool> wants_blocks_, wants_fine_blocks_;
-  int32_t routed_experts_ = 0;  // of the last RouteOp
+  std::vector<Origin> origins_;     // by ActivationId
+  std::vector<bool> wants_blocks_;  // by ActivationId: some product asks for its 8-bit form
+  size_t operation_ = 0;            // the one being compiled
+  int32_t routed_experts_ = 0;      // of the last RouteOp
 };
 
 Status Compiler::Compile() {
@@ -115,7 +116,8 @@ Status Compiler::Compile() {
   REM_RETURN_IF_ERROR(DeclareActivations());
   AddRopeAngles();
   int32_t experts_max = 0;
-  for (const Operation& operation : program_.operations) {
+  for (operation_ = 0; operation_ < program_.operations.size(); ++operation_) {
+    const Operation& operation = program_.operations[operation_];
     if (const auto* route = std::get_if<RouteOp>(&operation)) {
       experts_max = std::max(experts_max, route->experts);
     }
@@ -137,7 +139,6 @@ Status Compiler::DeclareActivations() {
   }
   origins_.resize(out_.activations.size());
   wants_blocks_.resize(out_.activations.size());
-  wants_fine_blocks_.resize(out_.activations.size());
   return Status::Ok();
 }
 
@@ -167,7 +168,7 @@ void Compiler::AddStep(std::unique_ptr<Step> step, const ActivationMatrix& writt
 }
 
 void Compiler::MarkWritten(const ActivationMatrix& written, Step* step) {
-  origins_[IndexOf(written)] = {step, false, false};
+  origins_[IndexOf(written)] = {step, false};
 }
 
 void Compiler::DescribeNewest(StepKind kind, const ProductGroup& group) {
@@ -184,33 +185,23 @@ void Compiler::DescribeNewest(StepKind kind, const ProductGroup& group) {
   }
 }
 
-// The step that made the values writes their 8-bit form too where it can.
-void Compiler::WantIn8Bits(ActivationMatrix* in) {
+// The step that made the values writes their 8-bit form too where it can. Who wants the plain form
+// reads the first half of a fine one.
+void Compiler::WantIn8Bits(ActivationMatrix* in, bool fine) {
   Origin& origin = origins_[IndexOf(*in)];
   wants_blocks_[IndexOf(*in)] = true;
+  if (fine) in->fine = true;
   if (origin.in_8_bits) return;
-  if (origin.step == nullptr || !origin.step->QuantiseOutputToo()) {
-    out_.steps.push_back(MakeQuantiseStep(round_, *in));
-  }
+  const int32_t rows_done = origin.step == nullptr ? 0 : origin.step->QuantiseOutputToo();
+  if (rows_done < kAllRows) out_.steps.push_back(MakeQuantiseStep(round_, *in, rows_done));
   origin.in_8_bits = true;
-}
-
-void Compiler::WantInFineForm(ActivationMatrix* in) {
-  Origin& origin = origins_[IndexOf(*in)];
-  wants_fine_blocks_[IndexOf(*in)] = true;
-  if (!origin.in_fine_form) out_.steps.push_back(MakeFineQuantiseStep(round_, *in));
-  origin.in_fine_form = true;
 }
 
 void Compiler::WantInputOf(const ProductGroup& group, ActivationMatrix* in) {
   for (int32_t p = 0; p < group.count; ++p) {
     const ProductPlan& plan = group.products[static_cast<size_t>(p)];
     if (IsFloatFormat(plan.weight->layout.format)) continue;
-    if (plan.fine_activations) {
-      WantInFineForm(in);
-    } else {
-      WantIn8Bits(in);
-    }
+    WantIn8Bits(in, plan.fine_activations);
   }
 }
 
@@ -250,6 +241,21 @@ Result<ProductPlan> Compiler::PlanProduct(const MatMulOp::Product& product,
   return plan;
 }
 
+// Takes the gate that follows into the step of its products where it can run there.
+void Compiler::JoinGate(ProductGroup* group) {
+  const GatedActivationOp* gate = GateOfProduct(program_, operation_);
+  if (gate == nullptr || !CanGate(*group)) return;
+  ++operation_;
+  group->gate = GateKernel(*round_.kernels, gate->kind);
+}
+
+void Compiler::AddProductStep(std::unique_ptr<Step> step, StepKind kind,
+                              const ProductGroup& group) {
+  if (group.gate != nullptr) MarkWritten(*group.products[0].out, step.get());
+  out_.steps.push_back(std::move(step));
+  DescribeNewest(kind, group);
+}
+
 Status Compiler::CompileOp(const MatMulOp& op) {
   REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
   if (op.product_count < 1 || op.product_count > kProductsMax) {
@@ -262,9 +268,9 @@ Status Compiler::CompileOp(const MatMulOp& op) {
     const auto i = static_cast<size_t>(p);
     REM_ASSIGN_OR_RETURN(group.products[i], PlanProduct(op.products[i], *in, in->space, 1));
   }
+  JoinGate(&group);
   WantInputOf(group, in);
-  out_.steps.push_back(MakeMatMulStep(round_, group));
-  DescribeNewest(StepKind::kProducts, group);
+  AddProductStep(MakeMatMulStep(round_, group), StepKind::kProducts, group);
   return Status::Ok();
 }
 
@@ -287,9 +293,9 @@ Status Compiler::CompileOp(const GroupedMatMulOp& op) {
     REM_ASSIGN_OR_RETURN(group.products[i],
                          PlanProduct(op.products[i], *in, RowSpace::kExperts, routed_experts_));
   }
+  JoinGate(&group);
   WantInputOf(group, in);
-  out_.steps.push_back(MakeGroupedMatMulStep(round_, group));
-  DescribeNewest(StepKind::kExpertProducts, group);
+  AddProductStep(MakeGroupedMatMulStep(round_, group), StepKind::kExpertProducts, group);
   return Status::Ok();
 }
 
@@ -415,7 +421,17 @@ Status Compiler::CompileOp(const AddOp& op) {
   REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
   REM_ASSIGN_OR_RETURN(ActivationMatrix * inout, Find(op.inout));
   REM_RETURN_IF_ERROR(CheckFit(*inout, in->space, in->width));
-  AddStep(MakeAddStep(round_, *in, *inout), *inout);
+  const NormOp* norm = NormOfSum(program_, operation_);
+  if (norm == nullptr) {
+    AddStep(MakeAddStep(round_, *in, *inout), *inout);
+    return Status::Ok();
+  }
+  ++operation_;
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * out, Find(norm->out));
+  REM_RETURN_IF_ERROR(CheckFit(*out, in->space, in->width));
+  REM_ASSIGN_OR_RETURN(const float* weight, weights_.Vector(norm->weight, norm->group_width));
+  MarkWritten(*inout, nullptr);
+  AddStep(MakeAddNormStep(round_, *in, *inout, weight, norm->epsilon, *out), *out);
   return Status::Ok();
 }
 
@@ -486,7 +502,6 @@ Status Compiler::TakeMemory() {
       const int64_t rows = RowsMax(matrix.space);
       matrix.values = take_values(matrix, rows);
       if (wants_blocks_[i]) matrix.blocks = take_blocks(matrix, rows);
-      if (wants_fine_blocks_[i]) matrix.fine_blocks = take_blocks(matrix, 2 * rows);
     }
     out_.logits.values = take_values(out_.logits, RowsMax(out_.logits.space));
   };

@@ -2,7 +2,6 @@
 #include "backend/cpu_row_steps.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -76,10 +75,7 @@ class GateStep final : public RowStep {
  public:
   GateStep(const RoundState& round, const ActivationMatrix& gate, const ActivationMatrix& up,
            GateKind kind, const ActivationMatrix& out)
-      : RowStep(round, out),
-        gate_(gate),
-        up_(up),
-        kernel_(kind == GateKind::kSilu ? kernels().silu_gate : kernels().gelu_tanh_gate) {}
+      : RowStep(round, out), gate_(gate), up_(up), kernel_(GateKernel(kernels(), kind)) {}
 
  private:
   void RunRow(int32_t row) override {
@@ -88,7 +84,26 @@ class GateStep final : public RowStep {
 
   const ActivationMatrix& gate_;
   const ActivationMatrix& up_;
-  void (*const kernel_)(const float*, const float*, int64_t, float*);
+  const GateFunction kernel_;
+};
+
+// The sum, and while the row is in cache its norm.
+class AddNormStep final : public RowStep {
+ public:
+  AddNormStep(const RoundState& round, const ActivationMatrix& in, const ActivationMatrix& inout,
+              const float* weight, float epsilon, const ActivationMatrix& out)
+      : RowStep(round, out), in_(in), inout_(inout), weight_(weight), epsilon_(epsilon) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    kernels().add(in_.Row(row), out().width, inout_.Row(row));
+    kernels().rms_norm(inout_.Row(row), weight_, epsilon_, out().width, out().Row(row));
+  }
+
+  const ActivationMatrix& in_;
+  const ActivationMatrix& inout_;
+  const float* weight_;
+  const float epsilon_;
 };
 
 class AddStep final : public RowStep {
@@ -120,32 +135,19 @@ class GatherLogitRowsStep final : public RowStep {
 
 class QuantiseStep final : public RowStep {
  public:
-  QuantiseStep(const RoundState& round, const ActivationMatrix& inout) : RowStep(round, inout) {
+  QuantiseStep(const RoundState& round, const ActivationMatrix& inout, int32_t rows_done)
+      : RowStep(round, inout), rows_done_(rows_done) {
     QuantiseOutputToo();
+  }
+
+  int32_t Begin() override {
+    return round().Rows(out().space) <= rows_done_ ? 0 : RowStep::Begin();
   }
 
  private:
   void RunRow(int32_t) override {}
-};
 
-class FineQuantiseStep final : public RowStep {
- public:
-  FineQuantiseStep(const RoundState& round, const ActivationMatrix& in) : RowStep(round, in) {}
-
- private:
-  void RunRow(int32_t row) override {
-    const float* in = out().Row(row);
-    ActivationBlock* first = out().fine_blocks + 2 * row * out().block_stride();
-    ActivationBlock* second = first + out().block_stride();
-    for (int64_t b = 0; b < out().block_stride(); ++b, in += kActivationBlock) {
-      kernels().quantise_row(in, kActivationBlock, first + b);
-      std::array<float, kActivationBlock> remainder;
-      for (int i = 0; i < kActivationBlock; ++i) {
-        remainder[static_cast<size_t>(i)] = in[i] - first[b].scale * first[b].q[i];
-      }
-      kernels().quantise_row(remainder.data(), kActivationBlock, second + b);
-    }
-  }
+  const int32_t rows_done_;
 };
 
 class RopeAnglesStep final : public Step {
@@ -248,7 +250,7 @@ void RowStep::RunTile(int32_t tile, int32_t) {
   const int32_t end = std::min((tile + 1) * rows_per_tile_, round_.Rows(out_.space));
   for (int32_t row = tile * rows_per_tile_; row < end; ++row) {
     RunRow(row);
-    if (quantise_) kernels().quantise_row(out_.Row(row), out_.width, out_.BlockRow(row));
+    if (quantise_) QuantiseValues(kernels(), out_, row, 0, out_.width);
   }
 }
 
@@ -265,6 +267,14 @@ void RopeTable::FillRow(int32_t row, int32_t position) {
     cos_[begin + i] = static_cast<float>(std::cos(angle) * params_.magnitude);
     sin_[begin + i] = static_cast<float>(std::sin(angle) * params_.magnitude);
   }
+}
+
+GateFunction GateKernel(const KernelTable& kernels, GateKind kind) {
+  switch (kind) {
+    case GateKind::kSilu: return kernels.silu_gate;
+    case GateKind::kGeluTanh: return kernels.gelu_tanh_gate;
+  }
+  REM_CHECK(false, "unknown gate");
 }
 
 std::unique_ptr<Step> MakeEmbedStep(const RoundState& round, const EmbeddingTable& table,
@@ -289,17 +299,20 @@ std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatri
   return std::make_unique<AddStep>(round, in, inout);
 }
 
+std::unique_ptr<Step> MakeAddNormStep(const RoundState& round, const ActivationMatrix& in,
+                                      const ActivationMatrix& inout, const float* weight,
+                                      float epsilon, const ActivationMatrix& out) {
+  return std::make_unique<AddNormStep>(round, in, inout, weight, epsilon, out);
+}
+
 std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,
                                               const ActivationMatrix& out) {
   return std::make_unique<GatherLogitRowsStep>(round, in, out);
 }
 
-std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout) {
-  return std::make_unique<QuantiseStep>(round, inout);
-}
-
-std::unique_ptr<Step> MakeFineQuantiseStep(const RoundState& round, const ActivationMatrix& in) {
-  return std::make_unique<FineQuantiseStep>(round, in);
+std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout,
+                                       int32_t rows_done) {
+  return std::make_unique<QuantiseStep>(round, inout, rows_done);
 }
 
 std::unique_ptr<Step> MakeRopeAnglesStep(const RoundState& round, std::deque<RopeTable>& tables) {

@@ -17,11 +17,11 @@ class RowStep : public Step {
  public:
   RowStep(const RoundState& round, const ActivationMatrix& out) : round_(round), out_(out) {}
 
-  int32_t Begin() final;
+  int32_t Begin() override;
   void RunTile(int32_t tile, int32_t worker) final;
-  bool QuantiseOutputToo() final {
+  int32_t QuantiseOutputToo() final {
     quantise_ = true;
-    return true;
+    return kAllRows;
   }
 
  protected:
@@ -55,6 +55,10 @@ class RopeTable {
   std::vector<float> cos_, sin_;  // [rows_max][pairs]
 };
 
+// The kernel of out = activation(gate) * up.
+using GateFunction = void (*)(const float* gate, const float* up, int64_t width, float* out);
+GateFunction GateKernel(const KernelTable& kernels, GateKind kind);
+
 std::unique_ptr<Step> MakeEmbedStep(const RoundState& round, const EmbeddingTable& table,
                                     float scale, const ActivationMatrix& out);
 std::unique_ptr<Step> MakeNormStep(const RoundState& round, const ActivationMatrix& in,
@@ -65,12 +69,15 @@ std::unique_ptr<Step> MakeGateStep(const RoundState& round, const ActivationMatr
                                    const ActivationMatrix& out);
 std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatrix& in,
                                   const ActivationMatrix& inout);
+// inout += in; out = norm of inout.
+std::unique_ptr<Step> MakeAddNormStep(const RoundState& round, const ActivationMatrix& in,
+                                      const ActivationMatrix& inout, const float* weight,
+                                      float epsilon, const ActivationMatrix& out);
 std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,
                                               const ActivationMatrix& out);
-// Only writes the 8-bit form of `inout`.
-std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout);
-// Writes `in.fine_blocks`.
-std::unique_ptr<Step> MakeFineQuantiseStep(const RoundState& round, const ActivationMatrix& in);
+// Only writes the 8-bit form of `inout`, and that in rounds of more than `rows_done` rows.
+std::unique_ptr<Step> MakeQuantiseStep(const RoundState& round, const ActivationMatrix& inout,
+                                       int32_t rows_done);
 std::unique_ptr<Step> MakeRopeAnglesStep(const RoundState& round, std::deque<RopeTable>& tables);
 std::unique_ptr<Step> MakeRopeIntoKvStep(const RoundState& round, const RopeIntoKvOp& op,
                                          const KvLayout& layout, const RopeTable& table,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,14 @@ struct ActivationMatrix {
   std::string name;
   RowSpace space = RowSpace::kTokens;
   int64_t width = 0;
-  float* values = nullptr;            // [rows][width], 64-byte aligned
-  ActivationBlock* blocks = nullptr;  // [rows][width / 32]; null: nobody wants it in 8 bits
-  // [2 * rows][width / 32]: a row's 8-bit form, then that of its remainder; null: not wanted.
-  ActivationBlock* fine_blocks = nullptr;
+  float* values = nullptr;  // [rows][width], 64-byte aligned
+  // [rows][width / 32] 8-bit form, in the fine form each row followed by that of what it leaves
+  // over: [rows][2][width / 32]. Null: nobody wants it in 8 bits.
+  ActivationBlock* blocks = nullptr;
+  bool fine = false;
 
-  int64_t block_stride() const { return width / kActivationBlock; }
+  int64_t row_blocks() const { return width / kActivationBlock; }
+  int64_t block_stride() const { return fine ? 2 * row_blocks() : row_blocks(); }
   float* Row(int64_t row) const { return values + row * width; }
   ActivationBlock* BlockRow(int64_t row) const { return blocks + row * block_stride(); }
 };
@@ -69,6 +72,8 @@ struct RoundState {
   int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
 };
 
+inline constexpr int32_t kAllRows = std::numeric_limits<int32_t>::max();
+
 // A compiled operation or a part of one: what TileJob asks of a step.
 class Step {
  public:
@@ -77,8 +82,21 @@ class Step {
   virtual void RunTile(int32_t tile, int32_t worker) = 0;
 
   // Steps that hold a whole run of an output's values while it is in cache can write its 8-bit form
-  // too; the others return false and a step of its own does it.
-  virtual bool QuantiseOutputToo() { return false; }
+  // too (as the matrix has it: see ActivationMatrix::fine). Returns up to how many rows of a round
+  // this one does so from now on; for rounds of more rows a step of its own does it.
+  virtual int32_t QuantiseOutputToo() { return 0; }
 };
+
+// Writes the 8-bit form of values [column, column + width) of a row, whole blocks of 32.
+inline void QuantiseValues(const KernelTable& kernels, const ActivationMatrix& matrix, int64_t row,
+                           int64_t column, int64_t width) {
+  const float* values = matrix.Row(row) + column;
+  ActivationBlock* first = matrix.BlockRow(row) + column / kActivationBlock;
+  if (matrix.fine) {
+    kernels.quantise_row_fine(values, width, first, first + matrix.row_blocks());
+  } else {
+    kernels.quantise_row(values, width, first);
+  }
+}
 
 }  // namespace remontoir

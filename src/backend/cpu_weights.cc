@@ -1,4 +1,4 @@
-// Checks tensors, packs them on all workers and hands them out by shape.
+// Checks tensors, packs them on all workers or fetches them packed, and hands them out by shape.
 #include "backend/cpu_weights.h"
 
 #include <algorithm>
@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kWeightAlignment = 64;
 constexpr int64_t kRegionBytes = int64_t{64} << 20;  // small tensors share regions of this size
+constexpr int64_t kTaskBytes = int64_t{256} << 10;   // of panels, that one worker packs
+constexpr int64_t kBatchBytes = int64_t{32} << 20;   // worked through between two reports
 constexpr int64_t kWidthMax = std::numeric_limits<int32_t>::max();
 
 std::string ShapeText(const TensorView& view) {
@@ -59,12 +61,12 @@ Status WrongKind(const std::string& name, const char* wanted) {
 
 Result<WeightId> CpuWeights::AddMatrix(const TensorView& view, const std::string& name) {
   REM_RETURN_IF_ERROR(CheckTensor(view, name, 2));
-  return Pack(view, name, 1);
+  return Add(view, name, 1);
 }
 
 Result<WeightId> CpuWeights::AddExpertMatrices(const TensorView& view, const std::string& name) {
   REM_RETURN_IF_ERROR(CheckTensor(view, name, 3));
-  return Pack(view, name, view.shape[2]);
+  return Add(view, name, view.shape[2]);
 }
 
 Result<WeightId> CpuWeights::AddVector(const TensorView& view, const std::string& name) {
@@ -80,29 +82,151 @@ Result<WeightId> CpuWeights::AddEmbedding(const TensorView& view, const std::str
   return Append(EmbeddingTable{name, view});
 }
 
-Result<WeightId> CpuWeights::Pack(const TensorView& view, const std::string& name,
-                                  int64_t experts) {
+Result<WeightId> CpuWeights::Add(const TensorView& view, const std::string& name, int64_t experts) {
   PackedMatrices matrices{name, PlanPacking(view.type, view.shape[1], view.columns(), float32_),
                           static_cast<int32_t>(experts), nullptr};
   const PackedLayout& layout = matrices.layout;
+  if (layout.panel_count() * experts > kWidthMax) {
+    return InvalidArgument("tensor " + name + ": too many rows");
+  }
   Result<std::byte*> taken = TakeBytes(layout.bytes() * experts);
   if (!taken.ok()) return taken.status().WithContext("tensor " + name);
-  std::byte* packed = *taken;
-  const int64_t file_bytes = RowBytes(view.type, view.columns()) * view.shape[1];
-  const int64_t panels = layout.panel_count();
-  const int64_t all_panels = panels * experts;
-  // Some hundred kilobytes a task: enough to be worth handing out.
-  const int64_t run = std::max<int64_t>(1, (int64_t{256} << 10) / layout.panel_bytes);
-  const int64_t runs_per_expert = (panels + run - 1) / run;
-  if (all_panels > kWidthMax) return InvalidArgument("tensor " + name + ": too many rows");
-  pool_.ParallelFor(static_cast<int32_t>(runs_per_expert * experts), [&](int32_t task) {
-    const int64_t expert = task / runs_per_expert;
-    const int64_t begin = task % runs_per_expert * run;
-    PackPanels(layout, view.type, view.data + expert * file_bytes, begin,
-               std::min(begin + run, panels), packed + expert * layout.bytes());
-  });
-  matrices.data = packed;
+  matrices.data = *taken;
+  sources_.push_back(
+      {WeightId(static_cast<int32_t>(weights_.size())), view, layout, experts, *taken});
   return Append(std::move(matrices));
+}
+
+std::span<const std::byte> CpuWeights::Source::bytes() const {
+  return {view.data, static_cast<size_t>(RowBytes(view.type, view.columns()) * view.rows())};
+}
+
+std::span<std::byte> CpuWeights::Source::panels() const {
+  return {packed, static_cast<size_t>(layout.bytes() * experts)};
+}
+
+class CpuWeights::ReadMeter {
+ public:
+  ReadMeter(std::span<const Source> sources, int passes, const WeightsRead& on_read)
+      : sources_(sources), on_read_(on_read) {
+    for (const Source& source : sources) {
+      total_bytes_ += passes * static_cast<int64_t>(source.bytes().size());
+    }
+  }
+
+  // The sources before this one were gone through once more.
+  void Reached(size_t end) {
+    for (; next_ < end; ++next_) {
+      // A file that is found damaged half-way makes one pass more than was foreseen.
+      done_bytes_ = std::min(done_bytes_ + static_cast<int64_t>(sources_[next_].bytes().size()),
+                             total_bytes_);
+      if (on_read_) on_read_(sources_[next_].id, done_bytes_, total_bytes_);
+    }
+    if (end == sources_.size()) BeginPass();
+  }
+  void BeginPass() { next_ = 0; }
+
+ private:
+  const std::span<const Source> sources_;
+  const WeightsRead& on_read_;
+  size_t next_ = 0;
+  int64_t done_bytes_ = 0;
+  int64_t total_bytes_ = 0;
+};
+
+WeightsReport CpuWeights::Pack(const RepackCache& cache, const WeightsRead& on_read) {
+  WeightsReport report;
+  std::vector<int64_t> sizes;
+  std::vector<std::span<std::byte>> panels;
+  for (const Source& source : sources_) {
+    panels.push_back(source.panels());
+    sizes.push_back(static_cast<int64_t>(panels.back().size()));
+    report.bytes += sizes.back();
+  }
+  if (sources_.empty() || !cache.MayHold(sizes)) {
+    ReadMeter meter(sources_, 1, on_read);
+    PackSources(meter);
+    return report;
+  }
+  ReadMeter meter(sources_, 2, on_read);
+  const ContentHash key = KeyOfSources(meter);
+  const Status loaded =
+      cache.Load(key, panels, pool_, [&](size_t parts_done) { meter.Reached(parts_done); });
+  report.from_cache = loaded.ok();
+  if (loaded.ok()) return report;
+  if (loaded.code() != StatusCode::kNotFound) {
+    report.notes.push_back("repack cache: " + loaded.message() + "; packed from the model");
+  }
+  PackSources(meter);
+  const std::vector<std::span<const std::byte>> packed(panels.begin(), panels.end());
+  const Status stored = cache.Store(key, packed, pool_);
+  report.stored = stored.ok();
+  if (!stored.ok()) report.notes.push_back("repack cache: not written: " + stored.message());
+  return report;
+}
+
+// Everything that the panels depend on: the code that packs, and of each matrix its bytes, type,
+// shape and layout (which differs where all is float32).
+ContentHash CpuWeights::KeyOfSources(ReadMeter& meter) {
+  struct Part {
+    int64_t type, format, out_width, in_width, experts, panel_bytes;
+    ContentHash bytes;
+  };
+  static_assert(sizeof(Part) == 64);
+  std::vector<Part> parts = {{kPackingVersion, 0, 0, 0, 0, 0, {}}};
+  for (size_t first = 0; first < sources_.size();) {
+    std::vector<std::span<const std::byte>> bytes;
+    for (int64_t sum = 0; first + bytes.size() < sources_.size() && sum < kBatchBytes;) {
+      bytes.push_back(sources_[first + bytes.size()].bytes());
+      sum += static_cast<int64_t>(bytes.back().size());
+    }
+    const std::vector<ContentHash> hashes = HashParts(bytes, pool_);
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const Source& source = sources_[first + i];
+      const PackedLayout& layout = source.layout;
+      parts.push_back({static_cast<int64_t>(source.view.type), static_cast<int64_t>(layout.format),
+                       layout.out_width, layout.in_width, source.experts, layout.panel_bytes,
+                       hashes[i]});
+    }
+    first += bytes.size();
+    meter.Reached(first);
+  }
+  return HashBytes(std::as_bytes(std::span(parts)));
+}
+
+void CpuWeights::PackSources(ReadMeter& meter) {
+  struct Task {
+    const Source* source;
+    int64_t expert, panel_begin, panel_end;
+  };
+  meter.BeginPass();
+  for (size_t first = 0; first < sources_.size();) {
+    std::vector<Task> tasks;
+    size_t end = first;
+    for (int64_t sum = 0; end < sources_.size() && sum < kBatchBytes; ++end) {
+      const Source& source = sources_[end];
+      const int64_t panels = source.layout.panel_count();
+      // Some hundred kilobytes a task: enough to be worth handing out.
+      const int64_t run = std::max<int64_t>(1, kTaskBytes / source.layout.panel_bytes);
+      for (int64_t expert = 0; expert < source.experts; ++expert) {
+        for (int64_t panel = 0; panel < panels; panel += run) {
+          tasks.push_back({&source, expert, panel, std::min(panel + run, panels)});
+        }
+      }
+      sum += static_cast<int64_t>(source.panels().size());
+    }
+    pool_.ParallelFor(static_cast<int32_t>(tasks.size()), [&](int32_t i) {
+      const Task& task = tasks[static_cast<size_t>(i)];
+      const Source& source = *task.source;
+      const int64_t file_bytes =
+          RowBytes(source.view.type, source.view.columns()) * source.view.shape[1];
+      PackPanels(source.layout, source.view.type, source.view.data + task.expert * file_bytes,
+                 task.panel_begin, task.panel_end,
+                 source.packed + task.expert * source.layout.bytes());
+    });
+    first = end;
+    meter.Reached(first);
+  }
 }
 
 Result<std::byte*> CpuWeights::TakeBytes(int64_t bytes) {

@@ -3,12 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "backend/backend.h"
+#include "backend/content_hash.h"
 #include "backend/memory_region.h"
 #include "backend/program.h"
+#include "backend/repack_cache.h"
 #include "base/status.h"
 #include "base/worker_pool.h"
 #include "kernels/packing.h"
@@ -49,6 +53,10 @@ class CpuWeights {
   Result<WeightId> AddVector(const TensorView& view, const std::string& name);
   Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name);
 
+  // Fills the panels of every matrix, from the cache where it has them, else from the views; then
+  // the cache gets them. Until then matrices are all zeros.
+  WeightsReport Pack(const RepackCache& cache, const WeightsRead& on_read);
+
   // The weight behind an id, if it is of this kind and shape; else an error that names the tensor.
   // Pointers stay valid while no more weights are added.
   Result<const PackedMatrices*> Matrices(WeightId id, int32_t experts, int64_t out_width,
@@ -61,7 +69,23 @@ class CpuWeights {
  private:
   using Weight = std::variant<PackedMatrices, WeightVector, EmbeddingTable>;
 
-  Result<WeightId> Pack(const TensorView& view, const std::string& name, int64_t experts);
+  // A matrix that waits for Pack.
+  struct Source {
+    WeightId id;
+    TensorView view;
+    PackedLayout layout;
+    int64_t experts = 1;
+    std::byte* packed = nullptr;
+
+    std::span<const std::byte> bytes() const;
+    std::span<std::byte> panels() const;
+  };
+  // Calls on_read, counting the bytes of every time that the sources are gone through.
+  class ReadMeter;
+
+  Result<WeightId> Add(const TensorView& view, const std::string& name, int64_t experts);
+  ContentHash KeyOfSources(ReadMeter& meter);
+  void PackSources(ReadMeter& meter);
   Result<std::byte*> TakeBytes(int64_t bytes);
   WeightId Append(Weight weight);
   Result<const Weight*> Find(WeightId id) const;
@@ -69,6 +93,7 @@ class CpuWeights {
   WorkerPool& pool_;
   const bool float32_;
   std::vector<Weight> weights_;
+  std::vector<Source> sources_;
   std::vector<MemoryRegion> regions_;  // filled one after the other
   int64_t region_used_ = 0;            // bytes of the last region
   int64_t bytes_ = 0;

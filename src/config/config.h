@@ -16,12 +16,14 @@ enum class AttentionMode { kExact, kAuto, kCustomSparse };
 enum class LogVerbosity { kDebug, kInfo, kWarning, kError };
 
 struct ModelConfig {
-  std::string file;                 // a model file; empty: named on the command line
-  std::vector<std::string> alias;   // names it answers to beside its file's name and "default"
-  std::optional<int64_t> context;   // tokens; unset: what the model was trained for
-  double rope_freq_scale = 1;       // multiplies every RoPE frequency (0.5: twice the range)
-  double rope_freq_base_scale = 1;  // multiplies the RoPE base
-  std::string compat;               // whose reading of an ambiguous file to follow
+  std::string file;                   // a model file; empty: named on the command line
+  std::vector<std::string> alias;     // names it answers to beside its file's name and "default"
+  std::optional<int64_t> context;     // tokens; unset: what the model was trained for
+  double rope_freq_scale = 1;         // multiplies every RoPE frequency (0.5: twice the range)
+  double rope_freq_base_scale = 1;    // multiplies the RoPE base
+  std::string repack_cache = "auto";  // a folder for packed weights; "off": none
+  int64_t repack_cache_bytes_max = int64_t{16} << 30;  // of all models together
+  std::string compat;  // whose reading of an ambiguous file to follow
 };
 
 struct ServerConfig {

@@ -72,6 +72,15 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadReal(v, 1e-3, 1e3), c.model.rope_freq_base_scale);
      }},
+    {"model.repack_cache", "auto, off or a folder", "auto",
+     "Where weights are kept as they were repacked, for the next start; auto: `repacked` in "
+     "~/.cache/remontoir (`REMONTOIR_HOME`)",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.repack_cache); }},
+    {"model.repack_cache_bytes_max", "memory size", "16 GiB",
+     "Bytes that it may take on disk; the models that were not loaded for longest go first",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadMemorySize(v), c.model.repack_cache_bytes_max);
+     }},
     {"model.compat", "text", "", "Whose reading of an ambiguous model file to follow",
      [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.compat); }, false},
 

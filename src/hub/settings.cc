@@ -11,13 +11,27 @@ namespace {
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 constexpr size_t kTokenBytesMax = 4096;
 
+std::string_view ValueOf(const std::function<const char*(const char*)>& variable,
+                         const char* name) {
+  const char* text = variable(name);
+  return TrimAscii(text == nullptr ? "" : text);
+}
+
 }  // namespace
 
+Result<std::string> ReadHome(const std::function<const char*(const char*)>& variable) {
+  std::string home(ValueOf(variable, "REMONTOIR_HOME"));
+  if (home.empty()) {
+    const std::string user_home(ValueOf(variable, "HOME"));
+    if (user_home.empty()) return InvalidArgument("neither REMONTOIR_HOME nor HOME is set");
+    home = user_home + "/.cache/remontoir";
+  }
+  while (home.size() > 1 && home.ends_with('/')) home.pop_back();
+  return home;
+}
+
 Result<HubSettings> ReadHubSettings(const std::function<const char*(const char*)>& variable) {
-  const auto value = [&](const char* name) {
-    const char* text = variable(name);
-    return TrimAscii(text == nullptr ? "" : text);
-  };
+  const auto value = [&](const char* name) { return ValueOf(variable, name); };
   HubSettings settings;
   std::string endpoint(value("HF_ENDPOINT"));
   if (endpoint.empty()) endpoint = kDefaultEndpoint;
@@ -39,13 +53,7 @@ Result<HubSettings> ReadHubSettings(const std::function<const char*(const char*)
         std::to_string(kTokenBytesMax) + " bytes");
   }
 
-  settings.home = value("REMONTOIR_HOME");
-  if (settings.home.empty()) {
-    const std::string user_home(value("HOME"));
-    if (user_home.empty()) return InvalidArgument("neither REMONTOIR_HOME nor HOME is set");
-    settings.home = user_home + "/.cache/remontoir";
-  }
-  while (settings.home.size() > 1 && settings.home.ends_with('/')) settings.home.pop_back();
+  REM_ASSIGN_OR_RETURN(settings.home, ReadHome(variable));
   return settings;
 }
 

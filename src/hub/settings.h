@@ -15,6 +15,9 @@ struct HubSettings {
   std::string home;   // REMONTOIR_HOME, default ~/.cache/remontoir
 };
 
+// REMONTOIR_HOME, or ~/.cache/remontoir; without a slash at its end.
+Result<std::string> ReadHome(const std::function<const char*(const char*)>& variable);
+
 // `variable` gives a variable's value, or nullptr. Errors name the variable.
 Result<HubSettings> ReadHubSettings(const std::function<const char*(const char*)>& variable);
 

@@ -24,7 +24,6 @@ class AttentionKernel {
     table->merge_partial = &MergePartial;
   }
 
-
   template <DType kType>
   static void Partial(const AttentionPartial& partial) {
     const int width = partial.value_width;
@@ -151,8 +150,8 @@ class AttentionKernel {
   // Dot products of kRows rows from `row` on with the keys of kCount panels from `panel` on, into
   // tile->weights.
   template <DType kType, int kRows, int kCount>
-  [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const std::byte* keys, int panel, int row,
-                   Tile* tile) {
+  [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const std::byte* keys,
+                                     int panel, int row, Tile* tile) {
     Floats dots[kRows][kCount];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
@@ -255,16 +254,15 @@ class AttentionKernel {
   // Columns [column, column + 16 * kCount) of sums = sums * rescale + weights * values, keys in
   // order, for rows [row, row + kRows).
   template <DType kType, int kRows, int kCount>
-  [[gnu::noinline]] static void AddColumns(const std::byte* values, int value_width, int column, int begin, int end,
-                         int row, const Tile& tile) {
+  [[gnu::noinline]] static void AddColumns(const std::byte* values, int value_width, int column,
+                                           int begin, int end, int row, const Tile& tile) {
     Floats sums[kRows][kCount];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       const Floats rescale = Words::Set(tile.rescale[row + r]);
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v) {
-        sums[r][v] =
-            Words::Multiply(Words::Load(tile.sum[row + r] + column + v * kLanes), rescale);
+        sums[r][v] = Words::Multiply(Words::Load(tile.sum[row + r] + column + v * kLanes), rescale);
       }
     }
     constexpr int64_t kRunBytes = kCount * kLanes * ElementBytes(kType);
@@ -337,8 +335,7 @@ class AttentionKernel {
 
   // One block for rows [row, row + kRows) of the tile, which all see some of it.
   template <DType kType, int kRows>
-  static void RunTile(const AttentionPartial& partial, const KeyBlock& block, int row,
-                      Tile* tile) {
+  static void RunTile(const AttentionPartial& partial, const KeyBlock& block, int row, Tile* tile) {
     constexpr int kCount = SixteensOf(kRows);
     const int begin = *std::min_element(tile->begin + row, tile->begin + row + kRows);
     const int end = *std::max_element(tile->end + row, tile->end + row + kRows);
@@ -384,8 +381,7 @@ class AttentionKernel {
     int d = 0;
     for (; d + kLanes <= width; d += kLanes) {
       const Floats old_sum = Words::Multiply(Words::Load(sum + d), old_factors);
-      Words::Store(sum + d,
-                   Words::MultiplyAdd(Words::Load(partial_sum + d), new_factors, old_sum));
+      Words::Store(sum + d, Words::MultiplyAdd(Words::Load(partial_sum + d), new_factors, old_sum));
     }
     for (; d < width; ++d) sum[d] = std::fma(partial_sum[d], new_factor, sum[d] * old_factor);
   }

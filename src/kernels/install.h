@@ -19,5 +19,6 @@ void InstallEvexVnniProducts(KernelTable* table);
 
 void InstallAvx512Products(KernelTable* table);
 void InstallAvx512Attention(KernelTable* table);
+void InstallAvx512Rows(KernelTable* table);
 
 }  // namespace remontoir

@@ -42,6 +42,7 @@ KernelTable MakeAvx512() {
   table.name = "avx512";
   InstallAvx512Products(&table);
   InstallAvx512Attention(&table);
+  InstallAvx512Rows(&table);
   return table;
 }
 

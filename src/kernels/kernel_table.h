@@ -25,6 +25,9 @@ struct KernelTable {
   // Blocks of 32 with scale = largest magnitude / 127; width is a multiple of 32. A block with a
   // value that isn't finite becomes zeros with scale NaN, so that its products say so.
   void (*quantise_row)(const float* in, int64_t width, ActivationBlock* out);
+  // `first` as quantise_row has it, and the same of what it leaves over, value - scale * q.
+  void (*quantise_row_fine)(const float* in, int64_t width, ActivationBlock* first,
+                            ActivationBlock* second);
 
   // --- Attention by KV element type: kF32, kF16, kBF16 at their DType's index, else null. ---
   std::array<void (*)(const AttentionPartial&), kDTypeCount> attention_partial;
@@ -57,10 +60,6 @@ struct KernelTable {
   void (*soft_cap)(float cap, int64_t width, float* inout);  // cap * tanh(x / cap)
   // inout = factor * in + inout: expert outputs by rank, starting from zeros.
   void (*add_scaled)(const float* in, float factor, int64_t width, float* inout);
-
-  // --- Logits. ---
-  int64_t (*argmax)(const float* in, int64_t width);     // lowest index of the largest value
-  float (*log_sum_exp)(const float* in, int64_t width);  // log(sum(exp(in)))
 };
 
 const KernelTable& ScalarKernels();

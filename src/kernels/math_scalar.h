@@ -1,4 +1,5 @@
-// Elementary functions and the reduction tree, one value at a time; math_avx2.h has the same bits.
+// Elementary functions and the reduction tree, one value at a time; vector_math.h has the same
+// bits.
 #pragma once
 
 #include <bit>
@@ -74,7 +75,6 @@ inline constexpr float kGeluLinear = 0.797884561F;
 inline constexpr float kGeluCubic = 0.0356774081F;
 
 inline constexpr float kQuantisedMin = 0x1p-100F;  // a block of smaller values is all zeros
-inline constexpr int64_t kLogSumPiece = 1024;      // values between two folds of log_sum_exp
 
 inline constexpr int kLanes = 16;  // of every reduction, whatever the vector width
 

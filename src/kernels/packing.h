@@ -11,6 +11,10 @@ namespace remontoir {
 inline constexpr int kPanelRows =
     16;  // output rows of a panel; the last panel is padded with zeros
 
+// Packed weights are kept on disk under this number: whoever changes what PackPanels writes raises
+// it. A test holds the bytes of every type to it.
+inline constexpr int64_t kPackingVersion = 1;
+
 // How a panel holds its rows. Float formats: [in_width][16]. Quantised formats, for each 32 values
 // of k: the quants of 8 groups of four k, [8][16][4] bytes (nibbles: [4][16][4] bytes, group g in
 // the low and group g + 4 in the high half), then scales [16] and minimums [16], per 16 k in the

@@ -1,5 +1,6 @@
 // Everything between products and attention, one value at a time.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -40,6 +41,18 @@ void QuantiseBlock(const float* in, ActivationBlock* out) {
 void QuantiseRow(const float* in, int64_t width, ActivationBlock* out) {
   for (int64_t b = 0; b < width / kActivationBlock; ++b) {
     QuantiseBlock(in + b * kActivationBlock, out + b);
+  }
+}
+
+void QuantiseRowFine(const float* in, int64_t width, ActivationBlock* first,
+                     ActivationBlock* second) {
+  for (int64_t b = 0; b < width / kActivationBlock; ++b, in += kActivationBlock) {
+    QuantiseBlock(in, first + b);
+    std::array<float, kActivationBlock> remainder;
+    for (int i = 0; i < kActivationBlock; ++i) {
+      remainder[static_cast<size_t>(i)] = in[i] - first[b].scale * first[b].q[i];
+    }
+    QuantiseBlock(remainder.data(), second + b);
   }
 }
 
@@ -122,33 +135,11 @@ void AddScaled(const float* in, float factor, int64_t width, float* inout) {
   for (int64_t i = 0; i < width; ++i) inout[i] = std::fma(in[i], factor, inout[i]);
 }
 
-int64_t ArgMax(const float* in, int64_t width) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < width; ++i) {
-    if (in[i] > in[best]) best = i;
-  }
-  return best;
-}
-
-// Lanes are folded every kLogSumPiece values and added in double, so that long rows lose nothing.
-float LogSumExp(const float* in, int64_t width) {
-  float max = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < width; ++i) max = std::max(max, in[i]);
-  if (max == -std::numeric_limits<float>::infinity()) return max;
-  double total = 0;
-  for (int64_t begin = 0; begin < width; begin += scalar::kLogSumPiece) {
-    const int64_t end = std::min(width, begin + scalar::kLogSumPiece);
-    float lanes[scalar::kLanes] = {};
-    for (int64_t i = begin; i < end; ++i) lanes[i % scalar::kLanes] += scalar::Exp(in[i] - max);
-    total += static_cast<double>(scalar::FoldLanes(lanes));
-  }
-  return static_cast<float>(static_cast<double>(max) + std::log(total));
-}
-
 }  // namespace
 
 void InstallScalarRows(KernelTable* table) {
   table->quantise_row = &QuantiseRow;
+  table->quantise_row_fine = &QuantiseRowFine;
   table->store_key = &StoreKey;
   table->store_value = &StoreValue;
   table->rope_interleaved = &RopeInterleaved;
@@ -160,8 +151,6 @@ void InstallScalarRows(KernelTable* table) {
   table->scale = &Scale;
   table->soft_cap = &SoftCap;
   table->add_scaled = &AddScaled;
-  table->argmax = &ArgMax;
-  table->log_sum_exp = &LogSumExp;
 }
 
 }  // namespace remontoir

@@ -18,7 +18,6 @@ struct VectorMath {
     return Words::Multiply(p, Words::PowerOfTwo(n));
   }
 
-
   // The operand order of Smaller lets NaN through; lanes below the smallest exponent are cleared
   // last.
   static Floats Exp2(Floats x) {

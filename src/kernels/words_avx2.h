@@ -94,6 +94,20 @@ struct Avx2Words {
   static Floats MultiplySubtract(Floats a, Floats b, Floats c) {  // a * b - c
     return {_mm256_fmsub_ps(a.low, b.low, c.low), _mm256_fmsub_ps(a.high, b.high, c.high)};
   }
+  // a * b - c in even lanes, a * b + c in odd ones.
+  static Floats MultiplySubtractAdd(Floats a, Floats b, Floats c) {
+    return {_mm256_fmaddsub_ps(a.low, b.low, c.low), _mm256_fmaddsub_ps(a.high, b.high, c.high)};
+  }
+  static Floats SwapNeighbours(Floats x) {  // lanes 1, 0, 3, 2, ...
+    return {_mm256_permute_ps(x.low, 0b10'11'00'01), _mm256_permute_ps(x.high, 0b10'11'00'01)};
+  }
+  // Values 0, 0, 1, 1, ... of the first `count`, at most eight.
+  static Floats LoadTwice(const float* at, int64_t count) {
+    const __m256 x = _mm256_maskload_ps(at, First(count, 0));
+    const __m256i low = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    const __m256i high = _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7);
+    return {_mm256_permutevar8x32_ps(x, low), _mm256_permutevar8x32_ps(x, high)};
+  }
   // b where a lane has a NaN.
   static Floats Smaller(Floats a, Floats b) {
     return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
@@ -159,12 +173,11 @@ struct Avx2Words {
 
   // Whole numbers of at most 127 in magnitude, nearest to x (ties to even), as bytes.
   static void StoreBytes(int8_t* at, Floats x) {
-    const __m256i words =
-        _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+    const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
     const __m256i ordered = _mm256_permute4x64_epi64(words, 0b11'01'10'00);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(at),
-                     _mm_packs_epi16(_mm256_castsi256_si128(ordered),
-                                     _mm256_extracti128_si256(ordered, 1)));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(at),
+        _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1)));
   }
   // Rounded to the element type, to nearest even.
   static void StoreF16(std::byte* at, Floats x) {
@@ -180,8 +193,8 @@ struct Avx2Words {
 
  private:
   static __m256i First(int64_t count, int32_t from) {
-    const __m256i lane = _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
-                                          _mm256_set1_epi32(from));
+    const __m256i lane =
+        _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(from));
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int32_t>(count)), lane);
   }
   static __m256 Between(int first, int begin, int end) {

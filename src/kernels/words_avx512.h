@@ -54,6 +54,14 @@ struct Avx512Words {
   static Floats Divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
   static Floats MultiplyAdd(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
   static Floats MultiplySubtract(Floats a, Floats b, Floats c) { return _mm512_fmsub_ps(a, b, c); }
+  static Floats MultiplySubtractAdd(Floats a, Floats b, Floats c) {
+    return _mm512_fmaddsub_ps(a, b, c);
+  }
+  static Floats SwapNeighbours(Floats x) { return _mm512_permute_ps(x, 0b10'11'00'01); }
+  static Floats LoadTwice(const float* at, int64_t count) {
+    const __m512i order = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    return _mm512_permutexvar_ps(order, _mm512_maskz_loadu_ps(First(count), at));
+  }
   static Floats Smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
   static Floats Larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
   static Floats Negate(Floats x) {
@@ -64,8 +72,7 @@ struct Avx512Words {
   }
   static Floats WithSignOf(Floats magnitude, Floats x) {
     const __m512i sign = _mm512_and_si512(SignBits(), _mm512_castps_si512(x));
-    return _mm512_castsi512_ps(
-        _mm512_or_si512(sign, _mm512_castps_si512(Magnitude(magnitude))));
+    return _mm512_castsi512_ps(_mm512_or_si512(sign, _mm512_castps_si512(Magnitude(magnitude))));
   }
 
   static Mask Less(Floats a, Floats b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
@@ -102,8 +109,7 @@ struct Avx512Words {
   }
 
   static void StoreBytes(int8_t* at, Floats x) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(at),
-                     _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(at), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(x)));
   }
   static void StoreF16(std::byte* at, Floats x) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(at),

@@ -2,6 +2,7 @@
 #include "model/model_loader.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "kernels/dequantise.h"
@@ -18,9 +19,7 @@ class WeightLoader {
  public:
   WeightLoader(const ModelFile& file, const TensorTable& tensors, Backend& backend,
                const LoadProgress& progress)
-      : file_(file), tensors_(tensors), backend_(backend), progress_(progress) {
-    for (const TensorInfo& tensor : file.tensors()) total_bytes_ += tensor.view.size_bytes;
-  }
+      : file_(file), tensors_(tensors), backend_(backend), progress_(progress) {}
 
   Result<ModelWeights> Load(const ModelShape& shape) {
     ModelWeights weights;
@@ -34,6 +33,12 @@ class WeightLoader {
       REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer, shape));
       weights.layers.push_back(loaded);
     }
+    backend_.PackWeights([this](WeightId id, int64_t done_bytes, int64_t total_bytes) {
+      const TensorInfo* tensor = matrices_.at(id);
+      // Rows of the embedding are read where they lie.
+      if (tensor != tensors_.Global(TensorRole::kTokenEmbedding)) file_.DropPages(*tensor);
+      if (progress_) progress_(done_bytes, total_bytes);
+    });
     return weights;
   }
 
@@ -77,9 +82,7 @@ class WeightLoader {
     auto added = tensor->view.rank == 1   ? backend_.AddVector(tensor->view, name)
                  : tensor->view.rank == 2 ? backend_.AddMatrix(tensor->view, name)
                                           : backend_.AddExpertMatrices(tensor->view, name);
-    done_bytes_ += tensor->view.size_bytes;
-    if (progress_) progress_(std::min(done_bytes_, total_bytes_), total_bytes_);
-    if (tensor != tensors_.Global(TensorRole::kTokenEmbedding)) file_.DropPages(*tensor);
+    if (added.ok() && tensor->view.rank != 1) matrices_[*added] = tensor;
     return added;
   }
 
@@ -87,8 +90,7 @@ class WeightLoader {
   const TensorTable& tensors_;
   Backend& backend_;
   const LoadProgress& progress_;
-  int64_t done_bytes_ = 0;
-  int64_t total_bytes_ = 0;
+  std::map<WeightId, const TensorInfo*> matrices_;
 };
 
 Result<std::vector<float>> ReadRopeFactors(const TensorTable& tensors) {

@@ -21,7 +21,8 @@ struct LoadOptions {
   int32_t kv_page_count = 0;  // pages to take
 };
 
-// Weight bytes loaded so far and in all; called from the loading thread.
+// Bytes of matrices gone through so far and in all (twice each where a cache of packed weights is
+// asked); called from the loading thread.
 using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
 // Bytes of a page of this model's keys and values, before anything is loaded.

@@ -65,7 +65,9 @@ def free_port():
 @contextlib.contextmanager
 def running_server(log_path, *flags):
     port = free_port()
-    command = [str(binary()), "serve", "--model", str(model()), "--port", str(port), *map(str, flags)]
+    command = [str(binary()), "serve", "--model", str(model()), "--port", str(port)]
+    # Nothing of the tests in the user's folders.
+    command += ["--set", "model.repack_cache=off", *map(str, flags)]
     with open(log_path, "wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     server = Server(process, port)

@@ -86,17 +86,19 @@ inline const RowKernel kRowKernels[] = {
        c.table.add_scaled(c.In(2), 0.37F, c.width, out);
        return c.Result(out);
      }},
-    {"argmax",
-     [](const RowCall& c) {
-       return std::vector<uint32_t>{static_cast<uint32_t>(c.table.argmax(c.In(1), c.width))};
-     }},
-    {"log_sum_exp",
-     [](const RowCall& c) {
-       const float sum = c.table.log_sum_exp(c.In(1), c.width);
-       return BitsOf(&sum, 1);
-     }},
     {"rope_interleaved", [](const RowCall& c) { return Rotate(c, c.table.rope_interleaved); }},
     {"rope_halves", [](const RowCall& c) { return Rotate(c, c.table.rope_halves); }},
+    {"quantise_row_fine",
+     [](const RowCall& c) {
+       auto* first = c.arrays.Out<ActivationBlock>(static_cast<size_t>(c.width));
+       auto* second = c.arrays.Out<ActivationBlock>(static_cast<size_t>(c.width));
+       const int values = c.width * kActivationBlock;
+       c.table.quantise_row_fine(c.arrays.In(c.Values(1, values)), values, first, second);
+       std::vector<uint32_t> bits = BitsOf(first, static_cast<size_t>(c.width));
+       const std::vector<uint32_t> more = BitsOf(second, static_cast<size_t>(c.width));
+       bits.insert(bits.end(), more.begin(), more.end());
+       return bits;
+     }},
     {"quantise_row",
      [](const RowCall& c) {
        auto* out = c.arrays.Out<ActivationBlock>(static_cast<size_t>(c.width));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace remontoir {
 namespace {
 
@@ -21,6 +23,29 @@ TEST(ModelNameOf, LeavesOutFolderEndingAndPartNumber) {
       {".gguf", ".gguf"},
   };
   for (const auto& test : kCases) EXPECT_EQ(ModelNameOf(test.path), test.name);
+}
+
+TEST(RepackCacheOf, IsBelowTheHomeUnlessAnotherFolderIsNamed) {
+  const struct {
+    const char* value;
+    const char* home;
+    const char* folder;
+  } kCases[] = {
+      {"auto", "/models", "/models/repacked"},
+      {"off", "/models", ""},
+      {"/fast/disk", "/models", "/fast/disk"},
+      {"cache", "/models", "cache"},
+  };
+  for (const auto& test : kCases) {
+    setenv("REMONTOIR_HOME", test.home, 1);
+    ModelConfig config;
+    config.repack_cache = test.value;
+    config.repack_cache_bytes_max = 5;
+    const RepackCacheOptions options = RepackCacheOf(config);
+    unsetenv("REMONTOIR_HOME");
+    EXPECT_EQ(options.folder, test.folder) << test.value;
+    EXPECT_EQ(options.bytes_max, 5);
+  }
 }
 
 }  // namespace

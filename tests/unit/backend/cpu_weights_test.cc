@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <string>
 #include <vector>
+
+#include "tests/support/kernel_cases.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remontoir {
 namespace {
@@ -112,6 +117,7 @@ TEST(CpuWeights, PanelsAreTheSameForAnyNumberOfWorkers) {
     WorkerPool pool(workers);
     CpuWeights weights(pool, false);
     const WeightId id = *weights.AddExpertMatrices(view, "experts");
+    weights.Pack(RepackCache({}), nullptr);
     const PackedMatrices& matrices = **weights.Matrices(id, 2, 1000, 256);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(matrices.data) % 64, 0u);
     packed.emplace_back(matrices.data, matrices.data + 2 * matrices.layout.bytes());
@@ -119,6 +125,173 @@ TEST(CpuWeights, PanelsAreTheSameForAnyNumberOfWorkers) {
               matrices.data + matrices.layout.bytes() + 3 * matrices.layout.panel_bytes);
   }
   EXPECT_EQ(packed[0], packed[1]);
+}
+
+// A matrix and two experts of every type, with short last panels.
+struct AllTypes {
+  AllTypes() {
+    for (const DType type : kAllTypes) {
+      for (const int64_t experts : {1, 2}) {
+        bytes.push_back(RandomWeights(type, int64_t{512} * 33 * experts, bytes.size()));
+        TensorView& view = views.emplace_back(View(type, {512, 33}));
+        if (experts > 1) view = View(type, {512, 33, experts});
+        view.data = bytes.back().data();
+        view.size_bytes = std::ssize(bytes.back());
+      }
+    }
+  }
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorView> views;
+};
+
+struct PackedWeights {
+  WeightsReport report;
+  std::vector<std::vector<std::byte>> panels;
+};
+
+PackedWeights PackAll(const std::vector<TensorView>& views, const RepackCache& cache,
+                      bool float32 = false, const WeightsRead& on_read = nullptr) {
+  WorkerPool pool(2);
+  CpuWeights weights(pool, float32);
+  for (const TensorView& view : views) {
+    const auto id =
+        view.rank == 2 ? weights.AddMatrix(view, "m") : weights.AddExpertMatrices(view, "m");
+    EXPECT_TRUE(id.ok()) << id.status().message();
+  }
+  PackedWeights packed{weights.Pack(cache, on_read), {}};
+  for (size_t i = 0; i < views.size(); ++i) {
+    const auto experts = static_cast<int32_t>(views[i].shape[2]);
+    const PackedMatrices& matrices = **weights.Matrices(WeightId(static_cast<int32_t>(i)), experts,
+                                                        views[i].shape[1], views[i].columns());
+    packed.panels.emplace_back(matrices.data, matrices.data + experts * matrices.layout.bytes());
+  }
+  return packed;
+}
+
+RepackCache CacheIn(const std::string& folder) { return RepackCache({folder, int64_t{1} << 30}); }
+
+TEST(CpuWeights, PanelsFromTheCacheAreThosePackedForEveryType) {
+  const AllTypes weights;
+  for (const bool float32 : {false, true}) {
+    const TemporaryFolder folder;
+    const PackedWeights packed = PackAll(weights.views, RepackCache({}), float32);
+    EXPECT_FALSE(packed.report.from_cache);
+    const PackedWeights first = PackAll(weights.views, CacheIn(folder.path()), float32);
+    EXPECT_FALSE(first.report.from_cache);
+    const PackedWeights second = PackAll(weights.views, CacheIn(folder.path()), float32);
+    EXPECT_TRUE(second.report.from_cache);
+    EXPECT_TRUE(first.report.stored);
+    EXPECT_FALSE(packed.report.stored || second.report.stored);
+    EXPECT_EQ(first.panels, packed.panels);
+    EXPECT_EQ(second.panels, packed.panels);
+    EXPECT_EQ(second.report.bytes, packed.report.bytes);
+    for (const WeightsReport& report : {packed.report, first.report, second.report}) {
+      EXPECT_THAT(report.notes, testing::IsEmpty());
+    }
+  }
+}
+
+TEST(CpuWeights, ADamagedFileIsPackedAgainAndReplaced) {
+  const AllTypes weights;
+  const TemporaryFolder folder;
+  const PackedWeights packed = PackAll(weights.views, CacheIn(folder.path()));
+  const std::string name = folder.Files().at(0);
+  const std::string whole = ReadFile(folder / name);
+  for (const size_t place : {size_t{0}, size_t{100}, whole.size() / 2, whole.size() - 1}) {
+    std::string damaged = whole;
+    damaged[place] = static_cast<char>(damaged[place] + 1);
+    folder.Write(name, damaged);
+    int64_t done = 0;
+    int64_t total = 0;
+    const PackedWeights again = PackAll(weights.views, CacheIn(folder.path()), false,
+                                        [&](WeightId, int64_t done_bytes, int64_t total_bytes) {
+                                          done = done_bytes;
+                                          total = total_bytes;
+                                        });
+    EXPECT_FALSE(again.report.from_cache);
+    ASSERT_EQ(again.report.notes.size(), 1u);
+    EXPECT_THAT(again.report.notes[0], HasSubstr("packed from the model"));
+    EXPECT_EQ(again.panels, packed.panels);
+    EXPECT_EQ(ReadFile(folder / name), whole);
+    EXPECT_EQ(done, total);
+  }
+}
+
+TEST(CpuWeights, OtherWeightsHaveOtherFiles) {
+  const TemporaryFolder folder;
+  std::vector<std::byte> bytes = RandomWeights(DType::kQ4_0, 64 * 96, 1);
+  const auto pack = [&](DType type, std::vector<int64_t> shape, bool float32) {
+    TensorView view = View(type, std::move(shape));
+    view.data = bytes.data();
+    view.size_bytes = std::ssize(bytes);
+    return PackAll({view}, CacheIn(folder.path()), float32).report.from_cache;
+  };
+  EXPECT_FALSE(pack(DType::kQ4_0, {64, 96}, false));
+  EXPECT_TRUE(pack(DType::kQ4_0, {64, 96}, false));
+  EXPECT_FALSE(pack(DType::kIQ4_NL, {64, 96}, false));  // blocks of the same size
+  EXPECT_FALSE(pack(DType::kQ4_0, {96, 64}, false));
+  EXPECT_FALSE(pack(DType::kQ4_0, {64, 48, 2}, false));
+  EXPECT_FALSE(pack(DType::kQ4_0, {64, 96}, true));
+  bytes.back() ^= std::byte{1};
+  EXPECT_FALSE(pack(DType::kQ4_0, {64, 96}, false));
+  EXPECT_EQ(folder.Files().size(), 6u);
+}
+
+TEST(CpuWeights, AFolderThatCantBeWrittenIsANote) {
+  const AllTypes weights;
+  const TemporaryFolder folder;
+  folder.Write("file", "in the way");
+  const PackedWeights packed = PackAll(weights.views, CacheIn(folder / "file/cache"));
+  EXPECT_EQ(packed.panels, PackAll(weights.views, RepackCache({})).panels);
+  EXPECT_FALSE(packed.report.stored);
+  ASSERT_FALSE(packed.report.notes.empty());
+  EXPECT_THAT(packed.report.notes.back(), HasSubstr("not written"));
+}
+
+TEST(CpuWeights, WhatTheCacheMayNotHoldIsNotEvenLookedFor) {
+  const AllTypes weights;
+  const TemporaryFolder folder;
+  int calls = 0;
+  const PackedWeights packed = PackAll(weights.views, RepackCache({folder.path(), 1000}), false,
+                                       [&](WeightId, int64_t, int64_t) { ++calls; });
+  EXPECT_EQ(packed.panels, PackAll(weights.views, RepackCache({})).panels);
+  EXPECT_THAT(folder.Files(), testing::IsEmpty());
+  EXPECT_EQ(calls, std::ssize(weights.views));  // each was read once
+}
+
+// When this fails because packing changed, raise kPackingVersion: users keep packed weights on
+// disk.
+TEST(CpuWeights, PackedBytesAreThoseOfThePackingVersion) {
+  EXPECT_EQ(kPackingVersion, 1);
+  const struct {
+    DType type;
+    const char* hash;
+  } kCases[] = {
+      {DType::kF32, "59ad095a2ccf6324c94d77d0b65c093f"},
+      {DType::kF16, "aa40a9ebbbcc7efb7ee8cf286fa357dc"},
+      {DType::kBF16, "002da04a0aaa1f953f2abd96766ce085"},
+      {DType::kQ4_0, "c85104ddd16a5a3e7e008c9e7542bd65"},
+      {DType::kQ4_1, "7616f7a9674fcd21dae640d04d912a99"},
+      {DType::kQ5_0, "5cb766730a66f09bebb59f4f7a63a158"},
+      {DType::kQ5_1, "215d8d0816fa85fcf808c54d474d5da9"},
+      {DType::kQ8_0, "e7c3f31ccedae6544032d036a3915ffb"},
+      {DType::kQ2_K, "b672731164795c8bc181c203ea131561"},
+      {DType::kQ3_K, "bbcf86275bbd785b50bfa3d9b8fc1a1f"},
+      {DType::kQ4_K, "fbf5e8301b60f396b8c0e058723a60b1"},
+      {DType::kQ5_K, "a3729d1b6ff45ca20d0865b69b5e5ba9"},
+      {DType::kQ6_K, "b2e32952a44a835191b10f3868ce6a23"},
+      {DType::kIQ4_NL, "69a00f9915b7d8d20560a432c97cf2d0"},
+      {DType::kIQ4_XS, "85a508993299366252a3f13f97756251"},
+      {DType::kMXFP4, "3b8b66d5f597714be225df369b571968"},
+  };
+  ASSERT_EQ(std::size(kCases), std::size(kAllTypes));
+  for (const auto& test : kCases) {
+    const std::vector<std::byte> bytes = RandomWeights(test.type, 512 * 33, 1);
+    const PackedLayout layout = PlanPacking(test.type, 33, 512, false);
+    std::vector<std::byte> packed(static_cast<size_t>(layout.bytes()));
+    PackPanels(layout, test.type, bytes.data(), 0, layout.panel_count(), packed.data());
+    EXPECT_EQ(HashBytes(packed).Hex(), test.hash) << Info(test.type).name;
+  }
 }
 
 }  // namespace

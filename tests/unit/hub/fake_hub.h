@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "hub/pull.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/hub/loopback_server.h"
-#include "tests/unit/hub/temporary_folder.h"
 
 namespace remontoir {
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "hub/sha256.h"
-#include "tests/unit/hub/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remontoir {
 namespace {

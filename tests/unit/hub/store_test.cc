@@ -5,7 +5,7 @@
 #include <sys/file.h>
 
 #include "hub/partial_file.h"
-#include "tests/unit/hub/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace remontoir {
 namespace {
@@ -30,6 +30,7 @@ TEST(ListModels, FindsPlainFilesRepositoriesPartsAndPartialFiles) {
   const TemporaryFolder folder;
   folder.Write("plain.gguf", "1234");
   folder.Write("notes.txt", "x");
+  folder.Write("repacked/0123456789abcdef0123456789abcdef.panels", "x");
   folder.Write("fetch.abc/model", "x");
   folder.Write(".hidden/a.gguf", "x");
   folder.Write("o/r/whole-00001-of-00002.gguf", "123");

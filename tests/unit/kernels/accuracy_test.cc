@@ -238,27 +238,6 @@ TEST_P(RowAccuracy, OfRopeIsThatOfAProductAndASum) {
   }
 }
 
-// The terms: 4 for exp, and |x - max| for that difference's rounding. Their sum: 1,024 / 16 in a
-// lane and 4 when lanes are folded. A relative error of the sum is an absolute one of its
-// logarithm, which is rounded once more.
-TEST_P(RowAccuracy, OfLogSumExpFollowsFromItsTerms) {
-  for (const size_t width : {1, 1000, 50000}) {
-    const auto in = GetParam().make(width);
-    const double max = *std::max_element(in.begin(), in.end());
-    double total = 0;
-    double weighted = 0;
-    for (const float x : in) {
-      const double weight = std::exp(double{x} - max);
-      total += weight;
-      weighted += weight * (max - double{x});
-    }
-    const double exact = max + std::log(total);
-    const double error = kUnit * (4 + 64 + 4 + weighted / total + std::fabs(exact));
-    ASSERT_NEAR(double{BestKernels().log_sum_exp(in.data(), std::ssize(in))}, exact, 1.001 * error)
-        << width;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Inputs, RowAccuracy, testing::ValuesIn(kInputs), NameOf);
 
 // --- Functions of one value ---

@@ -239,39 +239,40 @@ TEST_F(Quantise, MakesABlockWithoutEndNotANumber) {
   }
 }
 
-TEST(Logits, ArgmaxIsTheLowestIndexOfTheLargest) {
+TEST_F(Quantise, FineFormAddsWhatTheFirstLeavesOver) {
+  std::vector<float> in = Normals(32 * 40, 12);
+  for (size_t b = 0; b < 40; ++b) in[32 * b + b % 32] *= 50;  // large values drown the others
+  std::fill_n(in.begin() + 96, 32, 0.0F);
+  in[200] = kInf;
+  const auto fine = [&](const KernelTable& table) {
+    std::vector<ActivationBlock> blocks(80);
+    table.quantise_row_fine(in.data(), Size(in), blocks.data(), blocks.data() + 40);
+    return blocks;
+  };
+  const auto expected = fine(ScalarKernels());
+  const auto first = Blocks(ScalarKernels(), in);
+  EXPECT_EQ(std::memcmp(expected.data(), first.data(), 40 * sizeof(ActivationBlock)), 0);
+  for (size_t i = 0; i < in.size(); ++i) {
+    const ActivationBlock& a = expected[i / 32];
+    const ActivationBlock& b = expected[40 + i / 32];
+    if (i / 32 == 200 / 32) {
+      EXPECT_TRUE(std::isnan(a.scale) && std::isnan(b.scale));
+      continue;
+    }
+    const float sum = a.scale * a.q[i % 32] + b.scale * b.q[i % 32];
+    EXPECT_NEAR(sum, in[i], a.scale / 2 / 127 / 2 * 1.01F) << i;
+  }
   for (const KernelTable* table : RunnableTables()) {
-    for (const size_t width : {1, 9, 40, 1000}) {
-      std::vector<float> logits(width, -1.0F);
-      EXPECT_EQ(table->argmax(logits.data(), Size(logits)), 0);
-      for (size_t best = 0; best < width; best += 7) {
-        logits.assign(width, -kInf);
-        logits[best] = -2;
-        logits[width - 1] = -2;
-        EXPECT_EQ(table->argmax(logits.data(), Size(logits)), static_cast<int64_t>(best));
+    const auto blocks = fine(*table);
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      if (std::isnan(expected[b].scale)) {
+        EXPECT_TRUE(std::isnan(blocks[b].scale)) << table->name;
+      } else {
+        EXPECT_EQ(std::memcmp(&blocks[b], &expected[b], sizeof(ActivationBlock)), 0)
+            << table->name << " " << b;
       }
     }
-    const std::vector<float> with_nan = {NAN, 1, 3, NAN, 3, 2};
-    EXPECT_EQ(table->argmax(with_nan.data(), 1), 0);
   }
-}
-
-TEST(Logits, LogSumExpIsAccurateAndTheSameInEveryTable) {
-  for (const size_t width : {1, 5, 16, 1024, 49152 + 3}) {
-    auto logits = Normals(width, 4);
-    for (float& logit : logits) logit *= 5;
-    if (width > 10) logits[3] = -kInf;
-    double total = 0;
-    for (const float logit : logits) total += std::exp(static_cast<double>(logit));
-    const float expected = ScalarKernels().log_sum_exp(logits.data(), Size(logits));
-    EXPECT_NEAR(expected, std::log(total), 2e-6);
-    for (const KernelTable* table : RunnableTables()) {
-      EXPECT_EQ(table->log_sum_exp(logits.data(), Size(logits)), expected) << table->name;
-    }
-  }
-  const std::vector<float> masked(20, -kInf);
-  for (const KernelTable* table : RunnableTables())
-    EXPECT_EQ(table->log_sum_exp(masked.data(), 20), -kInf);
 }
 
 TEST(KernelsByName, KnowsTheTablesThatRunHere) {

@@ -20,7 +20,7 @@ class TemporaryFolder {
     // In memory where that can be: a disk that others keep busy takes seconds for an fsync.
     const std::string memory = "/dev/shm/";
     const bool usable = access(memory.c_str(), W_OK) == 0;
-    std::string pattern = (usable ? memory : ::testing::TempDir()) + "hub.XXXXXX";
+    std::string pattern = (usable ? memory : ::testing::TempDir()) + "remontoir.XXXXXX";
     path_ = mkdtemp(pattern.data());
   }
   ~TemporaryFolder() {

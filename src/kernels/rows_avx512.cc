@@ -1,0 +1,10 @@
+// Everything between products and attention with AVX-512.
+#include "kernels/install.h"
+#include "kernels/rows_kernel.h"
+#include "kernels/words_avx512.h"
+
+namespace remontoir {
+
+void InstallAvx512Rows(KernelTable* table) { RowsKernel<Avx512Words>::Install(table); }
+
+}  // namespace remontoir
