@@ -76,7 +76,8 @@ void RunProduct(benchmark::State& state, const KernelTable& table, const Product
     run(quantised.data(), blocks, table.quantised_product);
   }
   const double macs = static_cast<double>(c.rows) * static_cast<double>(c.out_width * c.in_width);
-  const bool is_int4 = layout.format == PanelFormat::kU4 || layout.format == PanelFormat::kU4Half ||
+  const bool is_int4 = layout.format == PanelFormat::kU4Steps ||
+                       layout.format == PanelFormat::kU4Half ||
                        layout.format == PanelFormat::kU4Offset;
   Report(state, 2 * macs, static_cast<double>(layout.bytes()),
          is_float ? peaks.fma : (is_int4 ? peaks.int4 : peaks.int8));

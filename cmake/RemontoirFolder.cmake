@@ -1,3 +1,6 @@
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-mavxvnni REMONTOIR_COMPILER_HAS_AVXVNNI)
+
 # rem_folder(NAME [USES folder...] [LIBRARIES target...]): src/NAME/*.cc as the static library
 # rem_NAME (main.cc becomes the program). USES must stand in step with LAYERS; the structure test checks the includes.
 function(rem_folder name)
@@ -19,13 +22,18 @@ function(rem_folder name)
   # registers of the unrolled kernels: without it the 4-bit product runs 1.4 times as fast. GCC 12
   # takes its own AVX-512 header's undefined vectors for a mistake of ours.
   set(avx2 -mavx2 -mfma -mf16c)
+  set(avxvnni ${avx2})
+  if(REMONTOIR_COMPILER_HAS_AVXVNNI)
+    list(APPEND avxvnni -mavxvnni)
+  endif()
   set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512vl -mavx512vnni)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     list(APPEND avx2 -fno-tree-ter)
+    list(APPEND avxvnni -fno-tree-ter)
     list(APPEND avx512 -fno-tree-ter -Wno-maybe-uninitialized -Wno-uninitialized)
   endif()
   foreach(source IN LISTS sources)
-    foreach(set avx2 avx512)
+    foreach(set avx2 avxvnni avx512)
       if(source MATCHES "_${set}\\.cc$")
         set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${${set}}")
       endif()

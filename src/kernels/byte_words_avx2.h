@@ -1,6 +1,7 @@
 // The words of quantised products with AVX2: sixteen whole numbers, or sixteen times four bytes.
 #pragma once
 
+#include <array>
 #include <cstring>
 
 #include "kernels/activation_block.h"
@@ -28,6 +29,22 @@ struct Avx2ByteWords : Avx2Words {
   }
   static Ints HighNibbles(Ints x) {
     return LowNibbles({_mm256_srli_epi16(x.low, 4), _mm256_srli_epi16(x.high, 4)});
+  }
+  // By a number of bits, right where it is negative, within 16 bits.
+  static Ints ShiftLeft(Ints x, int bits) {
+    if (bits < 0) return {_mm256_srli_epi16(x.low, -bits), _mm256_srli_epi16(x.high, -bits)};
+    return {_mm256_slli_epi16(x.low, bits), _mm256_slli_epi16(x.high, bits)};
+  }
+  // x | (bits & mask), the mask for every byte.
+  static Ints OrMasked(Ints x, Ints bits, int8_t mask) {
+    const __m256i masks = _mm256_set1_epi8(mask);
+    return {_mm256_or_si256(x.low, _mm256_and_si256(bits.low, masks)),
+            _mm256_or_si256(x.high, _mm256_and_si256(bits.high, masks))};
+  }
+  static Ints LookUp(Ints nibbles, const std::array<int8_t, 16>& values) {
+    const __m256i table = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(values.data())));
+    return {_mm256_shuffle_epi8(table, nibbles.low), _mm256_shuffle_epi8(table, nibbles.high)};
   }
   // Signed bytes moved up by 128.
   static Ints MoveUp(Ints x) {

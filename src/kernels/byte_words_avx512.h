@@ -1,6 +1,7 @@
 // The words of quantised products with AVX-512 VNNI: those of byte_words_avx2.h in one register.
 #pragma once
 
+#include <array>
 #include <cstring>
 
 #include "kernels/activation_block.h"
@@ -17,6 +18,19 @@ struct Avx512ByteWords : Avx512Words {
   static Ints LoadInts(const std::byte* at) { return _mm512_loadu_si512(at); }
   static Ints LowNibbles(Ints x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
   static Ints HighNibbles(Ints x) { return LowNibbles(_mm512_srli_epi16(x, 4)); }
+  static Ints ShiftLeft(Ints x, int bits) {
+    if (bits < 0) return _mm512_srli_epi16(x, static_cast<unsigned>(-bits));
+    return _mm512_slli_epi16(x, static_cast<unsigned>(bits));
+  }
+  static Ints OrMasked(Ints x, Ints bits, int8_t mask) {
+    constexpr int kOrOfAnd = 0xf8;  // by the bits of its operands
+    return _mm512_ternarylogic_epi32(x, bits, _mm512_set1_epi8(mask), kOrOfAnd);
+  }
+  static Ints LookUp(Ints nibbles, const std::array<int8_t, 16>& values) {
+    const __m512i table =
+        _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values.data())));
+    return _mm512_shuffle_epi8(table, nibbles);
+  }
   static Ints MoveUp(Ints x) { return _mm512_xor_si512(x, _mm512_set1_epi8(-128)); }
   static Ints ZeroInts() { return _mm512_setzero_si512(); }
   template <int kShift>

@@ -13,6 +13,10 @@ void InstallAvx2Products(KernelTable* table);
 void InstallAvx2Attention(KernelTable* table);
 void InstallAvx2Rows(KernelTable* table);
 
+// False where the compiler that built this didn't know AVX-VNNI.
+bool InstallAvxVnniProducts(KernelTable* table);
+void InstallEvexVnniProducts(KernelTable* table);
+
 void InstallAvx512Products(KernelTable* table);
 void InstallAvx512Attention(KernelTable* table);
 void InstallAvx512Rows(KernelTable* table);

@@ -26,6 +26,17 @@ KernelTable MakeAvx2() {
   return table;
 }
 
+KernelTable MakeAvxVnni(bool vex) {
+  KernelTable table = MakeAvx2();
+  table.name = "avxvnni";
+  if (vex) {
+    InstallAvxVnniProducts(&table);
+  } else {
+    InstallEvexVnniProducts(&table);
+  }
+  return table;
+}
+
 KernelTable MakeAvx512() {
   KernelTable table = MakeAvx2();
   table.name = "avx512";
@@ -43,6 +54,17 @@ bool HasAvx2() {
   unsigned edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_F16C) == 0) return false;
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+}
+
+bool HasAvxVnni() {
+  constexpr unsigned kAvxVnniBit = 1U << 4;
+  KernelTable unused{};
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return HasAvx2() && InstallAvxVnniProducts(&unused) &&
+         __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & kAvxVnniBit) != 0;
 }
 
 bool HasAvx512() {
@@ -64,6 +86,13 @@ const KernelTable* Avx2Kernels() {
   return &table;
 }
 
+const KernelTable* AvxVnniKernels() {
+  const bool vex = HasAvxVnni();
+  if (!vex && !HasAvx512()) return nullptr;
+  static const KernelTable table = MakeAvxVnni(vex);
+  return &table;
+}
+
 const KernelTable* Avx512Kernels() {
   if (!HasAvx512()) return nullptr;
   static const KernelTable table = MakeAvx512();
@@ -72,12 +101,14 @@ const KernelTable* Avx512Kernels() {
 
 const KernelTable& BestKernels() {
   if (const KernelTable* avx512 = Avx512Kernels()) return *avx512;
+  if (const KernelTable* avxvnni = AvxVnniKernels()) return *avxvnni;
   if (const KernelTable* avx2 = Avx2Kernels()) return *avx2;
   return ScalarKernels();
 }
 
 const KernelTable* KernelsByName(std::string_view name) {
-  for (const KernelTable* table : {&ScalarKernels(), Avx2Kernels(), Avx512Kernels()}) {
+  for (const KernelTable* table :
+       {&ScalarKernels(), Avx2Kernels(), AvxVnniKernels(), Avx512Kernels()}) {
     if (table != nullptr && table->name == name) return table;
   }
   return nullptr;

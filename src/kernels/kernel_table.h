@@ -16,7 +16,7 @@
 namespace remontoir {
 
 struct KernelTable {
-  std::string_view name;  // "scalar", "avx2", "avx512"
+  std::string_view name;  // "scalar", "avx2", "avxvnni", "avx512"
 
   // --- Matrix products; entries of the other kind of format are null. ---
   std::array<void (*)(const FloatProduct&), kPanelFormatCount> float_product;
@@ -63,9 +63,13 @@ struct KernelTable {
 };
 
 const KernelTable& ScalarKernels();
-// Null where the processor lacks the instructions. AVX-512 means VNNI too, and takes from AVX2 what
-// it has no better form of.
+// x86-64 processors with AVX2, FMA and F16C run kernels in vectors, all others the scalar ones.
+// Null where the processor lacks the instructions.
 const KernelTable* Avx2Kernels();
+// AVX2 with dot products of bytes. They are one instruction: where a processor has it for AVX-512
+// alone, that encoding runs, and the fastest table is Avx512Kernels().
+const KernelTable* AvxVnniKernels();
+// With VNNI; takes from AVX2 what it has no better form of.
 const KernelTable* Avx512Kernels();
 // The fastest table that this processor runs.
 const KernelTable& BestKernels();

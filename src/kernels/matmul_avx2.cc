@@ -25,19 +25,19 @@ Ints Join(Ints pairs) {
 // Without dot products of bytes: pairs of products in 16 bits.
 struct PairsBlock {
   template <class Format, int kSub, int kRows>
-  static void Products(const std::byte* block, const ActivationBlock* const (&in)[kRows],
+  static void Products(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                        Ints (&products)[kRows]) {
     if constexpr (Format::kSigned) {
-      Signed<Format>(block, in, products);
+      Signed<Format>(quants, in, products);
     } else {
-      Unsigned<Format, kSub>(block, in, products);
+      Unsigned<Format, kSub>(quants, in, products);
     }
   }
 
  private:
   // As many groups are added in 16 bits as their largest value allows.
   template <class Format, int kSub, int kRows>
-  static void Unsigned(const std::byte* block, const ActivationBlock* const (&in)[kRows],
+  static void Unsigned(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                        Ints (&products)[kRows]) {
     constexpr int kGroups = 8 / Format::kSubBlocks;
     constexpr int kFitting = 32767 / (2 * 127 * Format::kQuantMax);
@@ -48,7 +48,7 @@ struct PairsBlock {
 #pragma GCC unroll 8
       for (int i = begin; i < begin + kRun; ++i) {
         const int g = Format::Group(kSub * kGroups + i);
-        const Ints weights = LoadQuants<Words, Format>(block, g);
+        const Ints weights = LoadQuants<Words, Format>(quants, g);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) {
           const Ints pair = MultiplyPairs(weights, Words::SetFour(in[r]->q + 4 * g));
@@ -57,7 +57,7 @@ struct PairsBlock {
       }
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
-        const Ints sum = begin == 0 ? StartProducts<Words, Format>(*in[r]) : products[r];
+        const Ints sum = begin == 0 ? StartProducts<Words, Format, kSub>(*in[r]) : products[r];
         products[r] = Words::AddInts(sum, Join(pairs[r]));
       }
     }
@@ -66,11 +66,11 @@ struct PairsBlock {
   // |w| times the activation with w's sign. A pair reaches 2 * 128 * 127, so each goes to 32 bits
   // at once.
   template <class Format, int kRows>
-  static void Signed(const std::byte* block, const ActivationBlock* const (&in)[kRows],
+  static void Signed(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                      Ints (&products)[kRows]) {
 #pragma GCC unroll 8
     for (int g = 0; g < 8; ++g) {
-      const Ints weights = LoadQuants<Words, Format>(block, g);
+      const Ints weights = LoadQuants<Words, Format>(quants, g);
       const __m256i low = _mm256_abs_epi8(weights.low);
       const __m256i high = _mm256_abs_epi8(weights.high);
 #pragma GCC unroll 8

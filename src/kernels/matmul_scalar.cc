@@ -23,19 +23,32 @@ float FloatWeight(const std::byte* panel, int64_t index) {
   if constexpr (kFormat == PanelFormat::kBF16) return Bf16ToFloat(Read<uint16_t>(panel, index));
 }
 
-template <bool kHalf>
-float Scale(const std::byte* at, int64_t index) {
-  if constexpr (kHalf) return HalfToFloat(Read<uint16_t>(at, index));
-  return Read<float>(at, index);
+// The scale or minimum of a sub-block of block `block` of a span.
+template <class Format>
+float Scale(const std::byte* span, bool minimum, int64_t block, int64_t sub, int64_t lane) {
+  const std::byte* scales = span + Format::ScalesAt(minimum, block, sub);
+  if constexpr (Format::kScales == ScaleForm::kFloat) return Read<float>(scales, lane);
+  if constexpr (Format::kScales == ScaleForm::kHalf) {
+    return HalfToFloat(Read<uint16_t>(scales, lane));
+  }
+  const float step = HalfToFloat(Read<uint16_t>(span + Format::StepsAt(minimum), lane));
+  return step * static_cast<float>(Read<int8_t>(scales, lane));
 }
 
 template <class Format>
-int Quant(const std::byte* block, int64_t lane, int64_t k) {
-  const int64_t group = Format::kNibbles ? k / 4 % 4 : k / 4;
-  const auto byte = static_cast<uint8_t>(block[(group * kPanelRows + lane) * 4 + k % 4]);
-  if constexpr (Format::kNibbles) return k < 16 ? byte & 15 : byte >> 4;
-  if constexpr (Format::kSigned) return static_cast<int8_t>(byte);
-  return byte;
+int Quant(const std::byte* quants, int64_t lane, int64_t k) {
+  const auto byte = [&](int64_t place) {
+    return int{Read<uint8_t>(quants, (place * kPanelRows + lane) * 4 + k % 4)};
+  };
+  const int64_t group = k / 4;
+  if constexpr (!Format::kNibbles) return static_cast<int8_t>(byte(group));
+  const int nibble = group < 4 ? byte(group) & 15 : byte(group - 4) >> 4;
+  if constexpr (Format::kLookedUp) return Format::Values()[static_cast<size_t>(nibble)];
+  if constexpr (Format::kHighBits == 1) return nibble | (byte(4) >> group & 1) << 4;
+  if constexpr (Format::kHighBits == 2) {
+    return nibble | (byte(4 + group / 4) >> 2 * (group % 4) & 3) << 4;
+  }
+  return nibble;
 }
 
 template <PanelFormat kFormat>
@@ -47,31 +60,27 @@ float FloatElement(const std::byte* panel, int64_t lane, const float* in, int64_
   return sum;
 }
 
-// A block's part of an output in units of the activation's scale: per sub-block the scale times the
-// whole-number product, then the minimums times the activation sums.
+// The part of block `block` of a span in an output, in units of the activation's scale: per
+// sub-block the scale times the whole-number product, then the minimums times the activation sums.
 template <class Format>
-float BlockValue(const std::byte* block, int64_t lane, const ActivationBlock& in) {
+float BlockValue(const std::byte* span, int64_t block, int64_t lane, const ActivationBlock& in) {
   constexpr int64_t kSubWidth = kActivationBlock / Format::kSubBlocks;
-  const std::byte* scales = block + Format::kScalesOffset;
+  const std::byte* quants = span + Format::QuantsAt(block);
   float value = 0;
   for (int64_t sub = 0; sub < Format::kSubBlocks; ++sub) {
     int32_t product = 0;
-    if constexpr (Format::kNibbles && !Format::kMinimums)
-      product = -8 * static_cast<int32_t>(in.sum);
     for (int64_t k = sub * kSubWidth; k < (sub + 1) * kSubWidth; ++k) {
-      product += Quant<Format>(block, lane, k) * in.q[k];
+      product += (Quant<Format>(quants, lane, k) - Format::kOffset) * in.q[k];
     }
     const auto exact = static_cast<float>(product);
-    const float scale = Scale<Format::kHalfScales>(scales, sub * kPanelRows + lane);
+    const float scale = Scale<Format>(span, false, block, sub, lane);
     value = sub == 0 ? exact * scale : std::fma(exact, scale, value);
   }
   if constexpr (Format::kMinimums) {
-    const std::byte* minimums = block + Format::kMinimumsOffset;
-    if constexpr (Format::kSubBlocks == 1) {
-      return std::fma(in.sum, Scale<Format::kHalfScales>(minimums, lane), value);
+    for (int64_t sub = 0; sub < Format::kSubBlocks; ++sub) {
+      const float sum = Format::kSubBlocks == 1 ? in.sum : sub == 0 ? in.sum_low : in.sum_high;
+      value = std::fma(sum, Scale<Format>(span, true, block, sub, lane), value);
     }
-    value = std::fma(in.sum_low, Scale<Format::kHalfScales>(minimums, lane), value);
-    value = std::fma(in.sum_high, Scale<Format::kHalfScales>(minimums, kPanelRows + lane), value);
   }
   return value;
 }
@@ -81,8 +90,8 @@ float QuantisedElement(const std::byte* panel, int64_t lane, const ActivationBlo
                        int64_t in_width) {
   float sum = 0;
   for (int64_t b = 0; b < in_width / kActivationBlock; ++b) {
-    sum = std::fma(BlockValue<Format>(panel + b * Format::kBlockBytes, lane, in[b]), in[b].scale,
-                   sum);
+    const std::byte* span = panel + b / Format::kSpan * Format::kSpanBytes;
+    sum = std::fma(BlockValue<Format>(span, b % Format::kSpan, lane, in[b]), in[b].scale, sum);
   }
   return sum;
 }
@@ -107,24 +116,16 @@ void SetFloat(KernelTable* table) {
   table->float_product[static_cast<size_t>(kFormat)] = &Product<float, &FloatElement<kFormat>>;
 }
 
-template <PanelFormat kFormat, class Format>
-void SetQuantised(KernelTable* table) {
-  table->quantised_product[static_cast<size_t>(kFormat)] =
-      &Product<ActivationBlock, &QuantisedElement<Format>>;
-}
-
 }  // namespace
 
 void InstallScalarProducts(KernelTable* table) {
   SetFloat<PanelFormat::kF32>(table);
   SetFloat<PanelFormat::kF16>(table);
   SetFloat<PanelFormat::kBF16>(table);
-  SetQuantised<PanelFormat::kS8, FormatS8>(table);
-  SetQuantised<PanelFormat::kU4Offset, FormatU4Offset>(table);
-  SetQuantised<PanelFormat::kU4Half, FormatU4Half>(table);
-  SetQuantised<PanelFormat::kU4, FormatU4>(table);
-  SetQuantised<PanelFormat::kU5, FormatU5>(table);
-  SetQuantised<PanelFormat::kU6Sub16, FormatU6Sub16>(table);
+  ForEachQuantFormat([&]<PanelFormat kFormat, class Format>() {
+    table->quantised_product[static_cast<size_t>(kFormat)] =
+        &Product<ActivationBlock, &QuantisedElement<Format>>;
+  });
 }
 
 }  // namespace remontoir

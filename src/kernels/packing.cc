@@ -19,72 +19,119 @@ PanelFormat FormatOf(DType type) {
     case DType::kF32: return PanelFormat::kF32;
     case DType::kF16: return PanelFormat::kF16;
     case DType::kBF16: return PanelFormat::kBF16;
-    case DType::kQ8_0:
-    case DType::kIQ4_NL:
-    case DType::kIQ4_XS:
-    case DType::kMXFP4: return PanelFormat::kS8;
+    case DType::kQ8_0: return PanelFormat::kS8;
+    case DType::kIQ4_NL: return PanelFormat::kIQ4Half;
+    case DType::kIQ4_XS: return PanelFormat::kIQ4Steps;
+    case DType::kMXFP4: return PanelFormat::kMXFP4;
     case DType::kQ4_0: return PanelFormat::kU4Offset;
     case DType::kQ4_1: return PanelFormat::kU4Half;
-    case DType::kQ4_K: return PanelFormat::kU4;
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-    case DType::kQ5_K: return PanelFormat::kU5;
-    case DType::kQ2_K:
-    case DType::kQ3_K:
+    case DType::kQ4_K: return PanelFormat::kU4Steps;
+    case DType::kQ5_0: return PanelFormat::kU5Offset;
+    case DType::kQ5_1: return PanelFormat::kU5Half;
+    case DType::kQ5_K: return PanelFormat::kU5Steps;
+    case DType::kQ2_K: return PanelFormat::kU4Sub16;
+    case DType::kQ3_K: return PanelFormat::kU4Sub16Offset;
     case DType::kQ6_K: return PanelFormat::kU6Sub16;
   }
   REM_CHECK(false, "element type without a panel format");
 }
 
-// Bytes of 32 k (quantised formats) or of one k (float formats) of a panel.
-int64_t StepBytes(PanelFormat format) {
-  switch (format) {
-    case PanelFormat::kF32: return 4 * kPanelRows;
-    case PanelFormat::kF16:
-    case PanelFormat::kBF16: return 2 * kPanelRows;
-    case PanelFormat::kS8: return FormatS8::kBlockBytes;
-    case PanelFormat::kU4Offset: return FormatU4Offset::kBlockBytes;
-    case PanelFormat::kU4Half: return FormatU4Half::kBlockBytes;
-    case PanelFormat::kU4: return FormatU4::kBlockBytes;
-    case PanelFormat::kU5: return FormatU5::kBlockBytes;
-    case PanelFormat::kU6Sub16: return FormatU6Sub16::kBlockBytes;
+// Bytes of `in_width` columns of a panel.
+int64_t PanelBytes(PanelFormat format, int64_t in_width) {
+  if (IsFloatFormat(format)) {
+    return in_width * kPanelRows * (format == PanelFormat::kF32 ? 4 : 2);
   }
-  REM_CHECK(false, "unknown panel format");
+  int64_t bytes = 0;
+  ForEachQuantFormat([&]<PanelFormat kFormat, class Format>() {
+    if (kFormat != format) return;
+    constexpr int64_t kSpanWidth = Format::kSpan * kActivationBlock;
+    REM_CHECK(in_width % kSpanWidth == 0, "a quantised row is a whole number of blocks");
+    bytes = in_width / kSpanWidth * Format::kSpanBytes;
+  });
+  return bytes;
 }
 
-// Stores `value` in place `index` of an array of float16 (exact for what is stored so) or float32.
-template <bool kHalf>
-void StoreScale(float value, int64_t index, std::byte* out) {
-  if constexpr (kHalf) {
-    const uint16_t half = FloatToHalf(value);
-    std::memcpy(out + 2 * index, &half, 2);
-  } else {
-    std::memcpy(out + 4 * index, &value, 4);
-  }
+void StoreHalf(float value, std::byte* out) {
+  const uint16_t half = FloatToHalf(value);
+  std::memcpy(out, &half, 2);
 }
 
-// Writes one row's 32 weights into its lane of a panel block.
+// A scale or minimum in the form of the format, which is exact for it.
 template <class Format>
-void StoreBlock(const WeightBlock& block, int64_t row, std::byte* panel_block) {
+void StoreScale(float value, int8_t steps, std::byte* out) {
+  if constexpr (Format::kScales == ScaleForm::kSteps) {
+    *out = static_cast<std::byte>(steps);
+  } else if constexpr (Format::kScales == ScaleForm::kHalf) {
+    StoreHalf(value, out);
+  } else {
+    std::memcpy(out, &value, 4);
+  }
+}
+
+// By value + 128, the nibble that stands for it.
+template <class Format>
+constexpr std::array<uint8_t, 256> NibblesOfValues() {
+  std::array<uint8_t, 256> nibbles{};
+  for (int i = 0; i < 16; ++i) {
+    nibbles[static_cast<size_t>(Format::Values()[static_cast<size_t>(i)] + 128)] =
+        static_cast<uint8_t>(i);
+  }
+  return nibbles;
+}
+
+// Writes one row's 32 quants into its lane of a block.
+template <class Format>
+void StoreQuants(const WeightBlock& block, int64_t row, std::byte* quants) {
   // Four k at a time: they lie side by side in a lane.
-  constexpr int kGroups = kActivationBlock / 4;
+  constexpr size_t kGroups = kActivationBlock / 4;
   std::array<uint32_t, kGroups> groups;
   std::memcpy(groups.data(), block.q.data(), sizeof groups);
-  constexpr int kStored = Format::kNibbles ? kGroups / 2 : kGroups;
-  for (int group = 0; group < kStored; ++group) {
-    const auto low = static_cast<size_t>(group);
-    uint32_t stored = groups[low];
-    // Nibbles are below 16: none moves into its neighbour's byte.
-    if constexpr (Format::kNibbles) stored |= groups[low + kStored] << 4;
-    std::memcpy(panel_block + (group * kPanelRows + row) * 4, &stored, 4);
+  const auto store = [&](size_t place, uint32_t four) {
+    std::memcpy(quants + (static_cast<int64_t>(place) * kPanelRows + row) * 4, &four, 4);
+  };
+  if constexpr (!Format::kNibbles) {
+    for (size_t g = 0; g < kGroups; ++g) store(g, groups[g]);
+    return;
   }
+  if constexpr (Format::kLookedUp) {
+    static constexpr std::array<uint8_t, 256> kNibbles = NibblesOfValues<Format>();
+    std::array<uint8_t, kActivationBlock> nibbles;
+    for (size_t k = 0; k < nibbles.size(); ++k) {
+      nibbles[k] = kNibbles[static_cast<size_t>(block.q[k] + 128)];
+    }
+    std::memcpy(groups.data(), nibbles.data(), sizeof groups);
+  }
+  constexpr uint32_t kLow = 0x0f0f0f0f;
+  for (size_t g = 0; g < 4; ++g) store(g, (groups[g] & kLow) | (groups[g + 4] & kLow) << 4);
+  // The bits above the nibbles, those of one group side by side.
+  constexpr size_t kPlanes = Format::kHighBits;
+  for (size_t plane = 0; plane < kPlanes; ++plane) {
+    constexpr uint32_t kHigh = kPlanes == 1 ? 0x01010101 : 0x03030303;
+    constexpr size_t kPlaneGroups = kGroups / std::max<size_t>(kPlanes, 1);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < kPlaneGroups; ++i) {
+      bits |= (groups[plane * kPlaneGroups + i] >> 4 & kHigh) << kPlanes * i;
+    }
+    store(4 + plane, bits);
+  }
+}
+
+// Writes one row's 32 weights into its lane of a span, as block `index` there.
+template <class Format>
+void StoreBlock(const WeightBlock& block, int64_t row, int64_t index, std::byte* span) {
+  StoreQuants<Format>(block, row, span + Format::QuantsAt(index));
+  if (Format::kSpan > 1 && index == 0) {
+    StoreHalf(block.step, span + Format::StepsAt(false) + 2 * row);
+    if (Format::kMinimums) StoreHalf(block.minimum_step, span + Format::StepsAt(true) + 2 * row);
+  }
+  const int64_t lane = row * Format::kScaleBytes;
   for (int64_t sub = 0; sub < Format::kSubBlocks; ++sub) {
-    const int64_t lane = sub * kPanelRows + row;
-    const auto index = static_cast<size_t>(sub);
-    StoreScale<Format::kHalfScales>(block.scale[index], lane, panel_block + Format::kScalesOffset);
+    const auto i = static_cast<size_t>(sub);
+    StoreScale<Format>(block.scale[i], block.scale_steps[i],
+                       span + Format::ScalesAt(false, index, sub) + lane);
     if constexpr (Format::kMinimums) {
-      StoreScale<Format::kHalfScales>(block.minimum[index], lane,
-                                      panel_block + Format::kMinimumsOffset);
+      StoreScale<Format>(block.minimum[i], block.minimum_steps[i],
+                         span + Format::ScalesAt(true, index, sub) + lane);
     }
   }
 }
@@ -95,7 +142,8 @@ void PackQuantisedRow(DType type, const std::byte* row_bytes, int64_t in_width, 
   for (int64_t b = 0; b < in_width / kActivationBlock; ++b) {
     WeightBlock block;
     DecodeWeightBlock(type, row_bytes, b, &block);
-    StoreBlock<Format>(block, row, panel + b * Format::kBlockBytes);
+    StoreBlock<Format>(block, row, b % Format::kSpan,
+                       panel + b / Format::kSpan * Format::kSpanBytes);
   }
 }
 
@@ -122,20 +170,11 @@ void PackFloatRow(DType type, const std::byte* row_bytes, int64_t in_width, int6
 
 void PackRow(PanelFormat format, DType type, const std::byte* row_bytes, int64_t in_width,
              int64_t row, std::byte* panel) {
-  switch (format) {
-    case PanelFormat::kF32: return PackFloatRow(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kF16:
-    case PanelFormat::kBF16: return PackHalfRow(row_bytes, in_width, row, panel);
-    case PanelFormat::kS8: return PackQuantisedRow<FormatS8>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU4Offset:
-      return PackQuantisedRow<FormatU4Offset>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU4Half:
-      return PackQuantisedRow<FormatU4Half>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU4: return PackQuantisedRow<FormatU4>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU5: return PackQuantisedRow<FormatU5>(type, row_bytes, in_width, row, panel);
-    case PanelFormat::kU6Sub16:
-      return PackQuantisedRow<FormatU6Sub16>(type, row_bytes, in_width, row, panel);
-  }
+  if (format == PanelFormat::kF32) return PackFloatRow(type, row_bytes, in_width, row, panel);
+  if (IsFloatFormat(format)) return PackHalfRow(row_bytes, in_width, row, panel);
+  ForEachQuantFormat([&]<PanelFormat kFormat, class Format>() {
+    if (kFormat == format) PackQuantisedRow<Format>(type, row_bytes, in_width, row, panel);
+  });
 }
 
 }  // namespace
@@ -145,9 +184,7 @@ PackedLayout PlanPacking(DType type, int64_t out_width, int64_t in_width, bool f
   layout.format = float32 ? PanelFormat::kF32 : FormatOf(type);
   layout.out_width = out_width;
   layout.in_width = in_width;
-  const int64_t step = IsFloatFormat(layout.format) ? 1 : kActivationBlock;
-  REM_CHECK(in_width % step == 0, "a quantised row is a whole number of blocks");
-  layout.panel_bytes = in_width / step * StepBytes(layout.format);
+  layout.panel_bytes = PanelBytes(layout.format, in_width);
   return layout;
 }
 

@@ -13,24 +13,34 @@ inline constexpr int kPanelRows =
 
 // Packed weights are kept on disk under this number: whoever changes what PackPanels writes raises
 // it. A test holds the bytes of every type to it.
-inline constexpr int64_t kPackingVersion = 1;
+inline constexpr int64_t kPackingVersion = 2;
 
 // How a panel holds its rows. Float formats: [in_width][16]. Quantised formats, for each 32 values
-// of k: the quants of 8 groups of four k, [8][16][4] bytes (nibbles: [4][16][4] bytes, group g in
-// the low and group g + 4 in the high half), then scales [16] and minimums [16], per 16 k in the
-// `Sub16` form. A weight is scale * q + minimum.
+// of k: the quants of 8 groups of four k, [8][16][4] bytes; of nibbles [4][16][4] bytes, group g in
+// the low and group g + 4 in the high half, then of fifth bits [16][4] bytes, group g in bit g, or
+// of two bits more [2][16][4] bytes, group g in bits 2 (g % 4) of half g / 4. Then scales [16] and
+// minimums [16], per 16 k in the `Sub16` forms. The `Steps` and `Sub16` forms have the quants of
+// 256 values of k together, and then the steps of the scales [16] and of the minimums [16] in
+// float16, all the scales and all the minimums in whole steps, a signed byte each.
 enum class PanelFormat : uint8_t {
   kF32,
   kF16,
   kBF16,
-  kS8,        // signed bytes, float32 scale                          Q8_0 IQ4_NL IQ4_XS MXFP4
-  kU4Offset,  // nibbles, float16 scale, minimum = -8 * scale         Q4_0
-  kU4Half,    // nibbles, float16 scale and minimum                   Q4_1
-  kU4,        // nibbles, float32 scale and minimum                   Q4_K
-  kU5,        // bytes 0 ... 31, float32 scale and minimum            Q5_0 Q5_1 Q5_K
-  kU6Sub16,   // bytes 0 ... 63, float32 scale and minimum per 16        Q2_K Q3_K Q6_K
+  kS8,             // signed bytes, float16 scale                          Q8_0
+  kIQ4Half,        // nibbles to look up, float16 scale                    IQ4_NL
+  kIQ4Steps,       //                                                      IQ4_XS
+  kMXFP4,          // nibbles to look up, float32 scale                    MXFP4
+  kU4Offset,       // nibbles less 8, float16 scale                        Q4_0
+  kU4Half,         // nibbles, float16 scale and minimum                   Q4_1
+  kU4Steps,        // nibbles                                              Q4_K
+  kU5Offset,       // 5 bits less 16, float16 scale                        Q5_0
+  kU5Half,         // 5 bits, float16 scale and minimum                    Q5_1
+  kU5Steps,        // 5 bits                                               Q5_K
+  kU4Sub16,        // nibbles                                              Q2_K
+  kU4Sub16Offset,  // nibbles less 4, no minimum                           Q3_K
+  kU6Sub16,        // 6 bits less 32, no minimum                           Q6_K
 };
-inline constexpr int kPanelFormatCount = 9;
+inline constexpr int kPanelFormatCount = 16;
 
 constexpr bool IsFloatFormat(PanelFormat format) { return format <= PanelFormat::kBF16; }
 

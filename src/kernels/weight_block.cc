@@ -22,6 +22,14 @@ void SetScale(WeightBlock* out, float scale, float minimum) {
   out->minimum.fill(minimum);
 }
 
+// Minimums of types that store them; others follow their scales.
+void SetSteps(WeightBlock* out, size_t half, int scale, int minimum) {
+  out->scale_steps[half] = static_cast<int8_t>(scale);
+  out->minimum_steps[half] = static_cast<int8_t>(minimum);
+  out->scale[half] = out->step * static_cast<float>(scale);
+  out->minimum[half] = out->minimum_step * static_cast<float>(minimum);
+}
+
 void SetNibbles(WeightBlock* out, const uint8_t* qs) {
   for (size_t i = 0; i < 16; ++i) {
     out->q[i] = static_cast<int8_t>(qs[i] & 15);
@@ -88,12 +96,11 @@ void DecodeRun(const BlockQ2_K& block, size_t run, WeightBlock* out) {
   for (size_t i = 0; i < 32; ++i) {
     out->q[i] = static_cast<int8_t>((qs[i] >> (2 * (run % 4))) & 3);
   }
-  const float d = HalfToFloat(block.d);
-  const float dmin = HalfToFloat(block.dmin);
+  out->step = HalfToFloat(block.d);
+  out->minimum_step = -HalfToFloat(block.dmin);
   for (size_t half = 0; half < 2; ++half) {
     const uint8_t packed = block.scales[2 * run + half];
-    out->scale[half] = d * static_cast<float>(packed & 15);
-    out->minimum[half] = -dmin * static_cast<float>(packed >> 4);
+    SetSteps(out, half, packed & 15, packed >> 4);
   }
 }
 
@@ -105,8 +112,9 @@ void DecodeRun(const BlockQ3_K& block, size_t run, WeightBlock* out) {
     out->q[i] = static_cast<int8_t>(low | (high << 2));
   }
   const std::array<int8_t, 16> scales = Q3Scales(block.scales);
+  out->step = HalfToFloat(block.d);
   for (size_t half = 0; half < 2; ++half) {
-    out->scale[half] = HalfToFloat(block.d) * static_cast<float>(scales[2 * run + half]);
+    SetSteps(out, half, scales[2 * run + half], 0);
     out->minimum[half] = -4 * out->scale[half];
   }
 }
@@ -118,7 +126,9 @@ void DecodeScaleMinRun(const Block& block, size_t run, WeightBlock* out) {
     out->q[i] = static_cast<int8_t>(run % 2 == 0 ? qs[i] & 15 : qs[i] >> 4);
   }
   const ScaleMin packed = ScaleMinAt(block.scales, static_cast<int>(run));
-  SetScale(out, HalfToFloat(block.d) * packed.scale, -HalfToFloat(block.dmin) * packed.min);
+  out->step = HalfToFloat(block.d);
+  out->minimum_step = -HalfToFloat(block.dmin);
+  for (size_t half = 0; half < 2; ++half) SetSteps(out, half, packed.scale, packed.min);
 }
 
 void DecodeRun(const BlockQ4_K& block, size_t run, WeightBlock* out) {
@@ -142,8 +152,9 @@ void DecodeRun(const BlockQ6_K& block, size_t run, WeightBlock* out) {
     const int high = (qh[i] >> (2 * part)) & 3;
     out->q[i] = static_cast<int8_t>(low | (high << 4));
   }
+  out->step = HalfToFloat(block.d);
   for (size_t half = 0; half < 2; ++half) {
-    out->scale[half] = HalfToFloat(block.d) * static_cast<float>(block.scales[2 * run + half]);
+    SetSteps(out, half, block.scales[2 * run + half], 0);
     out->minimum[half] = -32 * out->scale[half];
   }
 }
@@ -151,7 +162,9 @@ void DecodeRun(const BlockQ6_K& block, size_t run, WeightBlock* out) {
 void DecodeRun(const BlockIQ4_XS& block, size_t run, WeightBlock* out) {
   LookUpNibbles(out, block.qs + 16 * run, kIQ4Values);
   const int scale = IQ4_XSScaleAt(block, static_cast<int>(run));
-  SetScale(out, HalfToFloat(block.d) * static_cast<float>(scale), 0);
+  out->step = HalfToFloat(block.d);
+  for (size_t half = 0; half < 2; ++half) SetSteps(out, half, scale, 0);
+  out->minimum.fill(0);
 }
 
 template <class Block>
@@ -167,6 +180,10 @@ void DecodePart(const std::byte* row, int64_t index, WeightBlock* out) {
 }  // namespace
 
 void DecodeWeightBlock(DType type, const std::byte* row, int64_t index, WeightBlock* out) {
+  out->step = 0;
+  out->minimum_step = 0;
+  out->scale_steps.fill(0);
+  out->minimum_steps.fill(0);
   switch (type) {
     case DType::kQ4_0: return DecodeWhole<BlockQ4_0>(row, index, out);
     case DType::kQ4_1: return DecodeWhole<BlockQ4_1>(row, index, out);

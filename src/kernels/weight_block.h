@@ -16,6 +16,12 @@ struct WeightBlock {
   std::array<int8_t, 32> q;
   std::array<float, 2> scale;
   std::array<float, 2> minimum;
+  // Types of 256 weights: scale[i] = step * scale_steps[i] and, where they store minimums,
+  // minimum[i] = minimum_step * minimum_steps[i], all exact. Steps are float16 numbers.
+  float step;
+  float minimum_step;
+  std::array<int8_t, 2> scale_steps;
+  std::array<int8_t, 2> minimum_steps;
 };
 
 // Decodes weights [32 * index, 32 * index + 32) of a row that starts at `row`. Every product of a

@@ -20,7 +20,7 @@ namespace remontoir {
 // The tables that this processor runs, the scalar one first.
 inline std::vector<const KernelTable*> RunnableTables() {
   std::vector<const KernelTable*> tables = {&ScalarKernels()};
-  for (const KernelTable* table : {Avx2Kernels(), Avx512Kernels()}) {
+  for (const KernelTable* table : {Avx2Kernels(), AvxVnniKernels(), Avx512Kernels()}) {
     if (table != nullptr) tables.push_back(table);
   }
   return tables;

@@ -262,7 +262,7 @@ TEST(CpuWeights, WhatTheCacheMayNotHoldIsNotEvenLookedFor) {
 // When this fails because packing changed, raise kPackingVersion: users keep packed weights on
 // disk.
 TEST(CpuWeights, PackedBytesAreThoseOfThePackingVersion) {
-  EXPECT_EQ(kPackingVersion, 1);
+  EXPECT_EQ(kPackingVersion, 2);
   const struct {
     DType type;
     const char* hash;
@@ -272,17 +272,17 @@ TEST(CpuWeights, PackedBytesAreThoseOfThePackingVersion) {
       {DType::kBF16, "002da04a0aaa1f953f2abd96766ce085"},
       {DType::kQ4_0, "c85104ddd16a5a3e7e008c9e7542bd65"},
       {DType::kQ4_1, "7616f7a9674fcd21dae640d04d912a99"},
-      {DType::kQ5_0, "5cb766730a66f09bebb59f4f7a63a158"},
-      {DType::kQ5_1, "215d8d0816fa85fcf808c54d474d5da9"},
-      {DType::kQ8_0, "e7c3f31ccedae6544032d036a3915ffb"},
-      {DType::kQ2_K, "b672731164795c8bc181c203ea131561"},
-      {DType::kQ3_K, "bbcf86275bbd785b50bfa3d9b8fc1a1f"},
-      {DType::kQ4_K, "fbf5e8301b60f396b8c0e058723a60b1"},
-      {DType::kQ5_K, "a3729d1b6ff45ca20d0865b69b5e5ba9"},
-      {DType::kQ6_K, "b2e32952a44a835191b10f3868ce6a23"},
-      {DType::kIQ4_NL, "69a00f9915b7d8d20560a432c97cf2d0"},
-      {DType::kIQ4_XS, "85a508993299366252a3f13f97756251"},
-      {DType::kMXFP4, "3b8b66d5f597714be225df369b571968"},
+      {DType::kQ5_0, "8065c61eebbcf9bfe5dc9feba90adf61"},
+      {DType::kQ5_1, "505f06c9ee2219aa89cc97abc6d02dcf"},
+      {DType::kQ8_0, "f02a70f9d51b379b11975c33331d7c9d"},
+      {DType::kQ2_K, "e0e9fa786036d633c08b35b68917d802"},
+      {DType::kQ3_K, "b13d01b9eff6617bef84a30621e3f912"},
+      {DType::kQ4_K, "464fb58b492174cdd411e7249e11438f"},
+      {DType::kQ5_K, "e356ee23aa66b92ef0f2a0329eb74106"},
+      {DType::kQ6_K, "30f8b4aa0164a388fbad36ff63732a3e"},
+      {DType::kIQ4_NL, "c85104ddd16a5a3e7e008c9e7542bd65"},
+      {DType::kIQ4_XS, "8ed53319276c2be7d62c882974bc73eb"},
+      {DType::kMXFP4, "49aff9e0aa77446aa08dfef4bdaea5fb"},
   };
   ASSERT_EQ(std::size(kCases), std::size(kAllTypes));
   for (const auto& test : kCases) {

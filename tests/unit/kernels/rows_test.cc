@@ -278,6 +278,7 @@ TEST_F(Quantise, FineFormAddsWhatTheFirstLeavesOver) {
 TEST(KernelsByName, KnowsTheTablesThatRunHere) {
   EXPECT_EQ(KernelsByName("scalar"), &ScalarKernels());
   EXPECT_EQ(KernelsByName("avx2"), Avx2Kernels());
+  EXPECT_EQ(KernelsByName("avxvnni"), AvxVnniKernels());
   EXPECT_EQ(KernelsByName("avx512"), Avx512Kernels());
   EXPECT_EQ(KernelsByName("abacus"), nullptr);
 }
