@@ -166,6 +166,13 @@ std::vector<std::string_view> CeilingInstructionSets() {
 struct CeilingMeter::Parts {
   explicit Parts(int threads) : pool(threads) {}
 
+  int64_t Share() const { return kRegionBytes / pool.size() / 128 * 128; }
+  double ReadRate() {
+    const int64_t share = Share();
+    return BestRate(pool, static_cast<double>(share) * pool.size(),
+                    [&](int thread) { Read(region.data() + thread * share, share); });
+  }
+
   PeakKernels kernels = kAvx2;
   WorkerPool pool;
   MemoryRegion region;
@@ -203,15 +210,21 @@ const Ceilings& CeilingMeter::Measure() {
       BestRate(pool, loops * kernels.int8_ops_per_loop, [&](int) { kernels.int8(kLoops); });
   now.f32_ops_per_second =
       BestRate(pool, loops * kernels.f32_ops_per_loop, [&](int) { kernels.f32(kLoops); });
-  const int64_t share = kRegionBytes / threads / 128 * 128;
-  now.read_bytes_per_second = BestRate(pool, static_cast<double>(share) * threads,
-                                       [&](int thread) { Read(region + thread * share, share); });
+  now.read_bytes_per_second = parts_->ReadRate();
+  const int64_t share = parts_->Share();
   const double cached = static_cast<double>(kCachedBytes) * kCachedPasses * threads;
   now.cached_bytes_per_second = BestRate(pool, cached, [&](int thread) {
     for (int pass = 0; pass < kCachedPasses; ++pass) Read(region + thread * share, kCachedBytes);
   });
   best_ = BestOf(best_, now);
   return best_;
+}
+
+Ceilings CeilingMeter::Now() {
+  Ceilings now = best_;
+  now.read_bytes_per_second = parts_->ReadRate();
+  best_ = BestOf(best_, now);
+  return now;
 }
 
 Ceilings BestOf(const Ceilings& a, const Ceilings& b) {

@@ -37,6 +37,11 @@ class CeilingMeter {
   // Each figure the best of some tries, which take about half a second; returns best().
   const Ceilings& Measure();
 
+  // Reading as it is now (some hundredths of a second), arithmetic at its best so far: a neighbour
+  // on the same host takes memory's bandwidth in one moment and not in the next, so what waits for
+  // memory is judged by what memory gave just before and just after.
+  Ceilings Now();
+
   // The best of all measurements so far.
   const Ceilings& best() const { return best_; }
 

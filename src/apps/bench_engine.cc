@@ -20,34 +20,39 @@ struct MeasuredRow {
   std::vector<double> seconds;
   RoundWork work;  // of one measurement
   int64_t steps = 0;
-  double ceiling_seconds = 0;
+  std::vector<double> ceiling_seconds;  // of each measurement, by what memory gave around it
   double round_over_single = 0;  // kBatch: its round beside that of one sequence; 0: not known
 
-  double ratio() const { return ceiling_seconds / SpreadOf(seconds).median; }
+  double ratio() const {
+    std::vector<double> ratios;
+    for (size_t i = 0; i < seconds.size(); ++i) ratios.push_back(ceiling_seconds[i] / seconds[i]);
+    return SpreadOf(ratios).median;
+  }
   double round_seconds() const { return SpreadOf(seconds).median / static_cast<double>(steps); }
   bool by_reading = false;  // reading takes longer than arithmetic would
   double amount() const { return (by_reading ? work.bytes() : work.ops()) / kGiga; }
   double rate() const { return amount() / SpreadOf(seconds).median; }
-  double ceiling_rate() const { return amount() / ceiling_seconds; }
+  double ceiling_rate() const { return amount() / SpreadOf(ceiling_seconds).median; }
   const char* unit() const { return by_reading ? "GB/s" : "GOP/s"; }
 };
 
-Status MeasureRound(BenchRunner& runner, const std::string& progress,
+Status MeasureRound(BenchRunner& runner, CeilingMeter& meter, const std::string& progress,
                     std::vector<MeasuredRow>* rows) {
   for (MeasuredRow& measured : *rows) {
+    const Ceilings before = meter.Now();
     std::fprintf(stderr, "\r\033[K%s %s", progress.c_str(), measured.row.Name().c_str());
     REM_ASSIGN_OR_RETURN(const BenchSample sample, runner.Measure(measured.row));
     measured.tokens_per_second.push_back(sample.tokens_per_second());
     measured.seconds.push_back(sample.seconds);
     measured.work = sample.work;
+    measured.ceiling_seconds.push_back(CeilingSeconds(sample.work, BestOf(before, meter.Now())));
     measured.steps = static_cast<int64_t>(sample.step_seconds.size());
   }
   return Status::Ok();
 }
 
-void SetCeiling(const Ceilings& ceilings, MeasuredRow* measured) {
+void SetUnit(const Ceilings& ceilings, MeasuredRow* measured) {
   const RoundWork& work = measured->work;
-  measured->ceiling_seconds = CeilingSeconds(work, ceilings);
   measured->by_reading = work.bytes() / ceilings.read_bytes_per_second >
                          work.int8_ops / ceilings.int8_ops_per_second +
                              (work.f32_ops + work.attention_ops) / ceilings.f32_ops_per_second;
@@ -176,11 +181,11 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
   for (int32_t round = 1; round <= options.rounds; ++round) {
     const std::string progress =
         "round " + std::to_string(round) + "/" + std::to_string(options.rounds);
-    REM_RETURN_IF_ERROR(MeasureRound(*runner, progress, &measured));
+    REM_RETURN_IF_ERROR(MeasureRound(*runner, meter, progress, &measured));
     meter.Measure();
   }
   const Ceilings& ceilings = meter.best();
-  for (MeasuredRow& row : measured) SetCeiling(ceilings, &row);
+  for (MeasuredRow& row : measured) SetUnit(ceilings, &row);
   CompareWithSingle(options.batch_depth, &measured);
   std::fprintf(stderr, "\r\033[K");
   const std::string backend = runner->backend().Describe();

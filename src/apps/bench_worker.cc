@@ -59,8 +59,9 @@ std::string AnswerCeilings(CeilingMeter& meter) {
   return writer.Take();
 }
 
-std::string Answer(BenchRunner& runner, const Ceilings& ceilings, const std::string& line) {
+std::string Answer(BenchRunner& runner, CeilingMeter& meter, const std::string& line) {
   const Result<BenchRow> row = ParseRow(line);
+  const Ceilings before = meter.Now();
   const Result<BenchSample> sample =
       row.ok() ? runner.Measure(*row) : Result<BenchSample>(row.status());
   JsonWriter writer;
@@ -68,7 +69,8 @@ std::string Answer(BenchRunner& runner, const Ceilings& ceilings, const std::str
   if (sample.ok()) {
     writer.Key("seconds").Float(static_cast<float>(sample->seconds));
     writer.Key("tokens").Int(sample->tokens);
-    writer.Key("ceiling_seconds").Float(static_cast<float>(CeilingSeconds(sample->work, ceilings)));
+    const Ceilings around = BestOf(before, meter.Now());
+    writer.Key("ceiling_seconds").Float(static_cast<float>(CeilingSeconds(sample->work, around)));
     writer.Key("step_seconds").BeginArray();
     for (const double step : sample->step_seconds) writer.Float(static_cast<float>(step));
     writer.EndArray();
@@ -97,8 +99,7 @@ Status ServeBenchRows(BenchRunner& runner, CeilingMeter& meter, std::FILE* out) 
   PrintLine(hello.Take(), out);
   std::string line;
   while (std::getline(std::cin, line)) {
-    PrintLine(AsksForCeilings(line) ? AnswerCeilings(meter) : Answer(runner, meter.best(), line),
-              out);
+    PrintLine(AsksForCeilings(line) ? AnswerCeilings(meter) : Answer(runner, meter, line), out);
   }
   return Status::Ok();
 }
