@@ -39,7 +39,7 @@ class Builder {
     Add(GatherLogitRowsOp{.in = stream_, .out = last_});
     AddNorm(last_, last_, weights.output_norm);
     // Its errors go straight into the logits, and few rows ask for them.
-    Add(LogitsOp{.in = last_, .weight = weights.output, .fine_activations = true});
+    Add(LogitsOp{.in = last_, .weight = weights.output, .fine_activations = fine_but_experts_});
     program_.vocabulary_size = shape_.vocabulary_size;
     program_.experts_used_max = shape_.experts_used;
     return std::move(program_);
@@ -75,7 +75,7 @@ class Builder {
   void AddAttention(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.attention_norm);
     MatMulOp projections{.in = normed_, .products = {}, .product_count = 3};
-    projections.products[0] = {weights.query, queries_, weights.query_bias, fine_attention_};
+    projections.products[0] = {weights.query, queries_, weights.query_bias, fine_but_experts_};
     // An error in a key or value stays in its page and meets every later row: measured on a small
     // model, a quarter of all that 8-bit activations do to the logits, for 6 % of the products.
     projections.products[1] = {weights.key, keys_, weights.key_bias, true};
@@ -98,7 +98,7 @@ class Builder {
                     .heads = shape_.heads,
                     .scale = 1 / std::sqrt(static_cast<float>(shape_.key_width)),
                     .window = windowed ? shape_.window : 0});
-    AddProduct(attended_, weights.attention_output, block_out_, fine_attention_);
+    AddProduct(attended_, weights.attention_output, block_out_, fine_but_experts_);
     AddToStream(weights.attention_post_norm);
   }
 
@@ -135,9 +135,9 @@ class Builder {
 
   const Family& family_;
   const ModelShape& shape_;
-  // A router turns a small error into another expert; attention is the smaller part of such a
-  // model.
-  const bool fine_attention_ = shape_.experts > 0;
+  // A router turns a small error into another expert; attention and the head are the smaller part
+  // of such a model.
+  const bool fine_but_experts_ = shape_.experts > 0;
   Program program_;
   ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, gate_, up_, last_;
   ActivationId router_ = kNoActivation;
