@@ -242,8 +242,11 @@ class RopeIntoKvStep final : public Step {
 }  // namespace
 
 int32_t RowStep::Begin() {
-  rows_per_tile_ = RowsPerTile(out_.width);
-  return TilesOf(round_.Rows(out_.space), rows_per_tile_);
+  // Tiles of nearly equal height: 8 rows go as 4 + 4 where 7 fit.
+  const int32_t rows = round_.Rows(out_.space);
+  const int32_t tiles = std::max(1, TilesOf(rows, RowsPerTile(out_.width)));
+  rows_per_tile_ = std::max(1, TilesOf(rows, tiles));
+  return TilesOf(rows, rows_per_tile_);
 }
 
 void RowStep::RunTile(int32_t tile, int32_t) {
