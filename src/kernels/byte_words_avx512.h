@@ -12,7 +12,9 @@ namespace remontoir {
 struct Avx512ByteWords : Avx512Words {
   using Ints = __m512i;
 
-  static constexpr int kProductTileRows = 12;   // 12 running sums, the weights; inputs from memory
+  // As many sums as hide the latency of two multiply-adds a cycle. More rows, a power of two bytes
+  // apart, wouldn't fit the first-level cache's ways together.
+  static constexpr int kProductTileRows = 8;
   static constexpr int kQuantisedTileRows = 8;  // as many sums, values and products of the block
 
   static Ints LoadInts(const std::byte* at) { return _mm512_loadu_si512(at); }
