@@ -218,7 +218,6 @@ KernelCase AttentionCase(DType type, const AttentionShape& shape) {
 // --- Row kernels ---
 
 constexpr int64_t kRowWidth = 4096;
-constexpr int64_t kVocabulary = 49152;
 constexpr int kHeadWidth = 128;
 
 // `run(kernels, a, b, out)`, of `inputs` rows of `width` floats.

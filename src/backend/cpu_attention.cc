@@ -135,8 +135,8 @@ const std::byte* AttentionStep::FirstKeys(int32_t partial, int32_t kv_head) cons
   const auto group = static_cast<size_t>(setup_.plan->group_of(partial));
   const auto sequence = static_cast<size_t>(batch_.schedule->group_sequence[group]);
   const auto listed = static_cast<size_t>(setup_.plan->partial(partial).list_begin);
-  const auto page =
-      static_cast<size_t>(batch_.page_table_begin[sequence] + batch_.schedule->block[listed]);
+  const auto page = static_cast<size_t>(batch_.page_table_begin[sequence]) +
+                    static_cast<size_t>(batch_.schedule->block[listed]);
   return round_.kv_pages.Page(batch_.page_table[page]) +
          setup_.layout->key_offset(batch_.layer, kv_head);
 }
