@@ -1,6 +1,8 @@
 // Operands hold one byte over and over: the kernels' time doesn't depend on values.
 #include "apps/bench_kernel_cases.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,14 +15,18 @@ namespace {
 
 constexpr int kFillByte = 0x2c;                      // an ordinary number in every type
 constexpr int64_t kMemoryBytes = int64_t{96} << 20;  // more than caches hold
-constexpr int kTileRows = 64;                        // as the back end cuts products
+constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+constexpr int kTileRows = 64;  // as the back end cuts products
 
-// Bytes aligned as kernels want them.
+// Bytes aligned as kernels want them; large ones in huge pages, as the back end has its weights,
+// keys and values.
 class Operand {
  public:
-  explicit Operand(int64_t bytes)
-      : data_(static_cast<std::byte*>(
-            std::aligned_alloc(64, static_cast<size_t>((bytes + 127) / 64 * 64)))) {
+  explicit Operand(int64_t bytes) {
+    const auto alignment = static_cast<size_t>(bytes < kHugePageBytes ? 64 : kHugePageBytes);
+    const size_t size = (static_cast<size_t>(bytes) + 64 + alignment - 1) / alignment * alignment;
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, size)));
+    if (bytes >= kHugePageBytes) (void)madvise(data_.get(), size, MADV_HUGEPAGE);
     std::memset(data_.get(), kFillByte, static_cast<size_t>(bytes));
   }
   std::byte* bytes() const { return data_.get(); }
