@@ -146,7 +146,7 @@ constexpr int kBlocks = kKvPartialKeys / kKvPageTokens;
 // A partial's operands, and a ring of keys and values to read it from.
 struct AttentionOperands {
   AttentionOperands(const AttentionShape& shape, DType type)
-      : kv_bytes(2 * RowBytes(type, shape.width) * kKvPartialKeys),
+      : kv_bytes(2 * KvPartBytes(type, shape.width) * kBlocks),
         partials(shape.from_cache ? 1 : kMemoryBytes / kv_bytes),
         kv(kv_bytes * partials),
         queries(shape.rows * shape.width * 4),
@@ -213,7 +213,7 @@ KernelCase AttentionCase(DType type, const AttentionShape& shape) {
   result.shape = std::string(shape.name) + " " + std::to_string(shape.rows) + " x " +
                  std::to_string(shape.width) + " x " + std::to_string(kKvPartialKeys);
   result.f32_ops = 4.0 * shape.rows * shape.width * kKvPartialKeys;
-  result.bytes = 2.0 * static_cast<double>(RowBytes(type, shape.width)) * kKvPartialKeys;
+  result.bytes = 2.0 * static_cast<double>(KvPartBytes(type, shape.width)) * kBlocks;
   result.from_cache = shape.from_cache;
   result.prepare = [=](const KernelTable& kernels) {
     return PrepareAttention(kernels, type, shape);
@@ -294,7 +294,7 @@ void AddStoreCases(DType type, std::vector<KernelCase>* cases) {
     result.bytes = 4.0 * kHeadWidth;
     result.prepare = [=](const KernelTable& kernels) -> std::function<void()> {
       auto in = Take(int64_t{4} * kHeadWidth);
-      auto page = Take(RowBytes(type, kHeadWidth) * kKvPageTokens);
+      auto page = Take(KvPartBytes(type, kHeadWidth));
       const KernelTable* table = &kernels;
       return [=] { store(*table, in->floats(), page->bytes()); };
     };

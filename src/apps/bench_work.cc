@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/packing.h"
+#include "tensor/kv_layout.h"
 
 namespace remontoir {
 namespace {
@@ -56,7 +57,9 @@ ModelWork DescribeWork(const ModelInfo& info, DType kv_type, bool float32) {
   AddMatrix(output->view, 1, float32, &work.output);
   work.attention_ops_per_key = 2.0 * shape.heads * (shape.key_width + shape.value_width);
   work.kv_bytes_per_key =
-      static_cast<double>(shape.kv_heads * RowBytes(kv_type, shape.key_width + shape.value_width));
+      static_cast<double>(shape.kv_heads * (KvPartBytes(kv_type, shape.key_width) +
+                                            KvPartBytes(kv_type, shape.value_width))) /
+      kKvPageTokens;
   return work;
 }
 

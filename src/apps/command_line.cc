@@ -38,7 +38,7 @@ constexpr KeyFlag kKeyFlags[] = {
     {"--queue-max", "engine.queue_max", "N", "Requests that may wait (default 256)", true},
     {"--kv-memory", "kv_cache.memory", "SIZE", "Memory for keys and values, e.g. 2GiB", false},
     {"--kv-type", "kv_cache.type", "TYPE",
-     "Their element type: f16, bf16 or f32 (f32 with --compute f32)", false},
+     "Their element type: f16, bf16, f32 or q8_0 (f32 with --compute f32)", false},
     {"--log-level", "telemetry.log_level", "LEVEL", "debug, info, warning or error", false},
 };
 

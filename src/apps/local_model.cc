@@ -19,8 +19,8 @@ DType KvDType(KvType type) {
   switch (type) {
     case KvType::kF32: return DType::kF32;
     case KvType::kBF16: return DType::kBF16;
-    case KvType::kF16:
-    case KvType::kQ8_0: break;  // q8_0 has no effect yet: the default stands
+    case KvType::kQ8_0: return DType::kQ8_0;
+    case KvType::kF16: break;
   }
   return DType::kF16;
 }
@@ -119,7 +119,8 @@ std::string Describe(const LocalModel& model) {
   const int64_t tokens = int64_t{plan.kv_page_count} * kKvPageTokens;
   return model.name + ": context " + std::to_string(runner.limits().context_max) + ", " +
          std::to_string(runner.limits().sequences_max) + " sequences, KV room for " +
-         std::to_string(tokens) + " tokens (" + std::to_string(plan.kv_bytes >> 20) + " MiB), " +
+         std::to_string(tokens) + " tokens (" + std::to_string(plan.kv_bytes >> 20) + " MiB of " +
+         std::string(Info(model.loaded.model.kv_type).name) + "), " +
          model.loaded.model.runner->backend().Describe();
 }
 

@@ -93,7 +93,8 @@ Status Plan(const PlanOptions& options, std::FILE* out) {
                                    .kv_memory_bytes = engine.kv_memory_bytes}));
   PrintLine(out, "keys and values", plan.kv_bytes,
             std::to_string(int64_t{plan.kv_page_count} * kKvPageTokens) + " tokens of " +
-                std::to_string(layout.token_bytes()) + " bytes");
+                std::to_string(layout.token_bytes()) + " bytes in " +
+                std::string(Info(load.kv_type).name));
   PrintLine(out, "in all", weights.packed_bytes + activation_bytes + plan.kv_bytes,
             "taken at start");
   return Status::Ok();

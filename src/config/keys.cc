@@ -20,7 +20,6 @@ constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 
 // Words of the lists above whose features aren't built yet.
-constexpr std::string_view kKvTypesToCome[] = {"q8_0"};
 constexpr std::string_view kPoliciesToCome[] = {"adaptive", "fixed", "legacy"};
 constexpr std::string_view kAttentionModesToCome[] = {"auto", "custom_sparse"};
 
@@ -145,8 +144,7 @@ const ConfigKey kKeys[] = {
        return PutUnlessAuto(v, ReadMemorySize(v), c.kv_cache.memory);
      }},
     {"kv_cache.type", "f16, bf16, f32 or q8_0", "f16", "Element type of keys and values",
-     [](Config& c, const ConfigValue& v) { return Put(ReadChoice(v, kKvTypes), c.kv_cache.type); },
-     true, kKvTypesToCome},
+     [](Config& c, const ConfigValue& v) { return Put(ReadChoice(v, kKvTypes), c.kv_cache.type); }},
     {"kv_cache.reserve_tokens_default", "whole number", "1024",
      "Tokens reserved for an answer whose request gives no max_tokens",
      [](Config& c, const ConfigValue& v) {

@@ -23,6 +23,7 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
   REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
   model.info = std::make_unique<ModelInfo>(std::move(info));
   LoadOptions load = LoadOptionsOf(options, model.info->shape);
+  model.kv_type = load.kv_type;
   const KvLayout layout = MakeKvLayout(model.info->shape, load.kv_type);
   // Packed weights take about what the file takes; they come first.
   const int64_t free_bytes = FreeMemoryBytes() - model.file->size_bytes();

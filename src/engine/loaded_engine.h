@@ -34,6 +34,7 @@ struct LoadedModel {
   std::unique_ptr<ModelInfo> info;
   std::unique_ptr<ModelRunner> runner;
   MemoryPlan plan;
+  DType kv_type = DType::kF16;  // in force, whatever was asked for
 };
 
 struct LoadedEngine {

@@ -27,6 +27,7 @@ void InstallAvx512Attention(KernelTable* table) {
   table->attention_partial[static_cast<size_t>(DType::kF32)] = &Partial<DType::kF32>;
   table->attention_partial[static_cast<size_t>(DType::kF16)] = &Partial<DType::kF16>;
   table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
+  table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
 }
 
 }  // namespace remontoir

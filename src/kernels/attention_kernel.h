@@ -21,6 +21,7 @@ class AttentionKernel {
     table->attention_partial[static_cast<size_t>(DType::kF32)] = &Partial<DType::kF32>;
     table->attention_partial[static_cast<size_t>(DType::kF16)] = &Partial<DType::kF16>;
     table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
+    table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
     table->merge_partial = &MergePartial;
   }
 
@@ -42,6 +43,10 @@ class AttentionKernel {
       const bool last = b + 1 == partial.block_count;
       tile.keys_ahead = last ? partial.keys_after : partial.blocks[b + 1].keys;
       if (tile.keys_ahead == nullptr) tile.keys_ahead = block.keys;
+      if constexpr (kType == DType::kQ8_0) {
+        PrefetchScales(tile.values_ahead, partial.value_width);
+        PrefetchScales(tile.keys_ahead, partial.key_width);
+      }
       for (int first = 0; first < partial.row_count; first += height) {
         int rows = 0;
         for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
@@ -84,7 +89,17 @@ class AttentionKernel {
     return sixteens;
   }
 
-  static constexpr int64_t ElementBytes(DType type) { return type == DType::kF32 ? 4 : 2; }
+  // The same for value columns, which must not go past a block of q8_0 values: a block more would
+  // want its weights loaded too.
+  static constexpr int ColumnSixteensOf(DType type, int rows) {
+    const int sixteens = SixteensOf(rows);
+    return type == DType::kQ8_0 ? std::min(sixteens, kKvScaleBlock / kLanes) : sixteens;
+  }
+
+  static constexpr int64_t ElementBytes(DType type) {
+    return type == DType::kF32 ? 4 : type == DType::kQ8_0 ? 1 : 2;
+  }
+  static constexpr int64_t kScaleBytes = 2;  // a float16
 
   // What some rows are doing with one block.
   struct Tile {
@@ -108,6 +123,12 @@ class AttentionKernel {
     }
   }
 
+  // Of a whole part: they are few, and each wait for one would be felt.
+  static void PrefetchScales(const std::byte* part, int width) {
+    Prefetch(part + KvScalesOffset(width),
+             KvPartBytes(DType::kQ8_0, width) - KvScalesOffset(width));
+  }
+
   template <DType kType>
   static float LoadOne(const std::byte* at, int64_t index) {
     at += index * ElementBytes(kType);
@@ -115,11 +136,19 @@ class AttentionKernel {
       float value;
       std::memcpy(&value, at, 4);
       return value;
+    } else if constexpr (kType == DType::kQ8_0) {
+      return static_cast<int8_t>(*at);
     } else {
       uint16_t bits;
       std::memcpy(&bits, at, 2);
       return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
     }
+  }
+
+  // The scales of the keys' values in the q8_0 block of a column.
+  static const std::byte* BlockScales(const std::byte* values, int value_width, int column) {
+    return values + KvScalesOffset(value_width) +
+           int64_t{column / kKvScaleBlock} * kKvPageTokens * kScaleBytes;
   }
 
   // sums[r][v] += row(r) * (the sixteen elements at vector(v)). Whatever there is less of stays in
@@ -150,16 +179,10 @@ class AttentionKernel {
   }
 
   // Dot products of kRows rows from `row` on with the keys of kCount panels from `panel` on, into
-  // tile->weights.
+  // tile->weights. Of q8_0 keys block by block: scale * the block's product joins the ones before.
   template <DType kType, int kRows, int kCount>
   [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const std::byte* keys,
                                      int panel, int row, Tile* tile) {
-    Floats dots[kRows][kCount];
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) dots[r][v] = Words::Zero();
-    }
     constexpr int64_t kStepBytes = kLanes * ElementBytes(kType);
     const int64_t panel_bytes = partial.key_width * kStepBytes;
     const std::byte* at = keys + panel * panel_bytes;
@@ -167,17 +190,58 @@ class AttentionKernel {
     const float* query[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) query[r] = tile->query[row + r];
-    for (int64_t d = 0; d < partial.key_width; ++d) {
-      if constexpr (kCount > 1) Prefetch(ahead + d * kCount * kStepBytes, kCount * kStepBytes);
-      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
-                         [&](int v) { return at + v * panel_bytes; }, dots);
-      at += kStepBytes;
+    const int64_t width = partial.key_width;
+    const int64_t block = kType == DType::kQ8_0 ? kKvScaleBlock : width;
+    const std::byte* scales =
+        keys + KvScalesOffset(partial.key_width) + panel * kLanes * kScaleBytes;
+    for (int64_t first = 0; first < width; first += block) {
+      Floats dots[kRows][kCount];
+#pragma GCC unroll 6
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kCount; ++v) dots[r][v] = Words::Zero();
+      }
+      const int64_t end = std::min(first + block, width);
+      for (int64_t d = first; d < end; ++d) {
+        if constexpr (kCount > 1) Prefetch(ahead + d * kCount * kStepBytes, kCount * kStepBytes);
+        MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
+                           [&](int v) { return at + v * panel_bytes; }, dots);
+        at += kStepBytes;
+      }
+      float* out = tile->weights[row] + panel * kLanes;
+      if constexpr (kType == DType::kQ8_0) {
+        JoinDots<kRows, kCount>(scales, first == 0, out, dots);
+        scales += kKvPageTokens * kScaleBytes;
+      } else {
+        StoreDots<kRows, kCount>(out, dots);
+      }
     }
+  }
+
+  template <int kRows, int kCount>
+  static void StoreDots(float* out, const Floats (&dots)[kRows][kCount]) {
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v) {
-        Words::Store(tile->weights[row + r] + (panel + v) * kLanes, dots[r][v]);
+        Words::Store(out + r * kKvPageTokens + v * kLanes, dots[r][v]);
+      }
+    }
+  }
+
+  // out[r][v] = scales[v] * dots[r][v] + out[r][v], where `out` counts as zeros for the first
+  // block.
+  template <int kRows, int kCount>
+  static void JoinDots(const std::byte* scales, bool first, float* out,
+                       const Floats (&dots)[kRows][kCount]) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kCount; ++v) {
+      const Floats scale = Words::template LoadAs<DType::kF16>(scales + v * kLanes * kScaleBytes);
+#pragma GCC unroll 6
+      for (int r = 0; r < kRows; ++r) {
+        float* at = out + r * kKvPageTokens + v * kLanes;
+        const Floats before = first ? Words::Zero() : Words::Load(at);
+        Words::Store(at, Words::MultiplyAdd(scale, dots[r][v], before));
       }
     }
   }
@@ -253,11 +317,33 @@ class AttentionKernel {
     tile->rescale[row] = rescale;
   }
 
+  // The weights of keys [begin, end) times the scales of their values in the block of `column`, for
+  // rows [row, row + kRows); of other keys that share a sixteen with them anything.
+  template <int kRows>
+  static void ScaleWeights(const std::byte* values, int value_width, int column, int begin, int end,
+                           int row, const Tile& tile, float (*scaled)[kKvPageTokens]) {
+    const std::byte* scales = BlockScales(values, value_width, column);
+    for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
+      const Floats scale = Words::template LoadAs<DType::kF16>(scales + key * kScaleBytes);
+#pragma GCC unroll 6
+      for (int r = 0; r < kRows; ++r) {
+        const Floats weights = Words::Load(tile.weights[row + r] + key);
+        Words::Store(scaled[r] + key, Words::Multiply(weights, scale));
+      }
+    }
+  }
+
   // Columns [column, column + 16 * kCount) of sums = sums * rescale + weights * values, keys in
   // order, for rows [row, row + kRows).
   template <DType kType, int kRows, int kCount>
   [[gnu::noinline]] static void AddColumns(const std::byte* values, int value_width, int column,
                                            int begin, int end, int row, const Tile& tile) {
+    [[maybe_unused]] alignas(64) float scaled[kRows][kKvPageTokens];
+    const float(*weights)[kKvPageTokens] = tile.weights + row;
+    if constexpr (kType == DType::kQ8_0) {
+      ScaleWeights<kRows>(values, value_width, column, begin, end, row, tile, scaled);
+      weights = scaled;
+    }
     Floats sums[kRows][kCount];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
@@ -273,7 +359,7 @@ class AttentionKernel {
     const std::byte* at = values + begin * row_bytes + column * ElementBytes(kType);
     for (int key = begin; key < end; ++key, at += row_bytes) {
       if constexpr (kCount > 1) Prefetch(ahead + key * kRunBytes, kRunBytes);
-      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(tile.weights[row + r] + key); },
+      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
                          [&](int v) { return at + v * (kRunBytes / kCount); }, sums);
     }
 #pragma GCC unroll 6
@@ -289,7 +375,7 @@ class AttentionKernel {
   template <DType kType, int kRows>
   static void AddValues(const std::byte* values, int value_width, int begin, int end, int row,
                         Tile* tile) {
-    constexpr int kCount = SixteensOf(kRows);
+    constexpr int kCount = ColumnSixteensOf(kType, kRows);
     int column = 0;
     for (; column + kLanes * kCount <= value_width; column += kLanes * kCount) {
       AddColumns<kType, kRows, kCount>(values, value_width, column, begin, end, row, *tile);
@@ -302,7 +388,11 @@ class AttentionKernel {
         float sum = tile->sum[r][d] * tile->rescale[r];
         for (int key = begin; key < end; ++key) {
           const int64_t index = static_cast<int64_t>(key) * value_width + d;
-          sum = std::fma(tile->weights[r][key], LoadOne<kType>(values, index), sum);
+          float weight = tile->weights[r][key];
+          if constexpr (kType == DType::kQ8_0) {
+            weight *= LoadOne<DType::kF16>(BlockScales(values, value_width, d), key);
+          }
+          sum = std::fma(weight, LoadOne<kType>(values, index), sum);
         }
         tile->sum[r][d] = sum;
       }

@@ -18,11 +18,44 @@ float Element(const std::byte* at, int64_t index) {
     float value;
     std::memcpy(&value, at + 4 * index, 4);
     return value;
+  } else if constexpr (kType == DType::kQ8_0) {
+    return static_cast<int8_t>(at[index]);
   } else {
     uint16_t bits;
     std::memcpy(&bits, at + 2 * index, 2);
     return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
   }
+}
+
+// The scale of a key's or value's block in a q8_0 part.
+float Scale(const std::byte* part, int width, int block, int key) {
+  return Element<DType::kF16>(part + KvScalesOffset(width),
+                              static_cast<int64_t>(block) * kKvPageTokens + key);
+}
+
+// The products of elements [begin, end) of a key, in order.
+template <DType kType>
+float Dot(const AttentionPartial& partial, const float* query, const KeyBlock& block, int key,
+          int begin, int end) {
+  const int64_t panel = static_cast<int64_t>(key / kKvPanelKeys) * partial.key_width;
+  float dot = 0;
+  for (int d = begin; d < end; ++d) {
+    const int64_t index = (panel + d) * kKvPanelKeys + key % kKvPanelKeys;
+    dot = std::fma(query[d], Element<kType>(block.keys, index), dot);
+  }
+  return dot;
+}
+
+// Of a q8_0 key: scale times the block's dot product, blocks in order.
+float ScaledDot(const AttentionPartial& partial, const float* query, const KeyBlock& block,
+                int key) {
+  float dot = 0;
+  for (int d = 0; d < partial.key_width; d += kKvScaleBlock) {
+    const int end = std::min(d + kKvScaleBlock, partial.key_width);
+    const float scale = Scale(block.keys, partial.key_width, d / kKvScaleBlock, key);
+    dot = std::fma(scale, Dot<DType::kQ8_0>(partial, query, block, key, d, end), dot);
+  }
+  return dot;
 }
 
 // The scores of keys [begin, end) of a block, in log2 units.
@@ -32,12 +65,9 @@ void Scores(const AttentionPartial& partial, const float* query, const KeyBlock&
   const float factor =
       partial.soft_cap == 0 ? partial.scale * scalar::kLog2E : partial.scale / partial.soft_cap;
   for (int key = begin; key < end; ++key) {
-    const int64_t panel = static_cast<int64_t>(key / kKvPanelKeys) * partial.key_width;
-    float dot = 0;
-    for (int d = 0; d < partial.key_width; ++d) {
-      const int64_t index = (panel + d) * kKvPanelKeys + key % kKvPanelKeys;
-      dot = std::fma(query[d], Element<kType>(block.keys, index), dot);
-    }
+    const float dot = kType == DType::kQ8_0
+                          ? ScaledDot(partial, query, block, key)
+                          : Dot<kType>(partial, query, block, key, 0, partial.key_width);
     float score = dot * factor;
     if (partial.soft_cap != 0) {
       score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E);
@@ -64,6 +94,7 @@ float Weigh(int begin, int end, float* scores, SoftmaxState* state) {
   return rescale;
 }
 
+// A q8_0 value's scale goes into its weight first.
 template <DType kType>
 void Accumulate(const AttentionPartial& partial, const KeyBlock& block, int begin, int end,
                 const float* weights, float rescale, float* sum) {
@@ -71,7 +102,11 @@ void Accumulate(const AttentionPartial& partial, const KeyBlock& block, int begi
     float value = sum[d] * rescale;
     for (int key = begin; key < end; ++key) {
       const int64_t index = static_cast<int64_t>(key) * partial.value_width + d;
-      value = std::fma(weights[key], Element<kType>(block.values, index), value);
+      float weight = weights[key];
+      if constexpr (kType == DType::kQ8_0) {
+        weight *= Scale(block.values, partial.value_width, d / kKvScaleBlock, key);
+      }
+      value = std::fma(weight, Element<kType>(block.values, index), value);
     }
     sum[d] = value;
   }
@@ -132,6 +167,7 @@ void InstallScalarAttention(KernelTable* table) {
   table->attention_partial[static_cast<size_t>(DType::kF32)] = &Partial<DType::kF32>;
   table->attention_partial[static_cast<size_t>(DType::kF16)] = &Partial<DType::kF16>;
   table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
+  table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
   table->merge_partial = &MergePartial;
   table->finish_row = &FinishRow;
 }

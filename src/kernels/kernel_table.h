@@ -29,7 +29,8 @@ struct KernelTable {
   void (*quantise_row_fine)(const float* in, int64_t width, ActivationBlock* first,
                             ActivationBlock* second);
 
-  // --- Attention by KV element type: kF32, kF16, kBF16 at their DType's index, else null. ---
+  // --- Attention by KV element type: kF32, kF16, kBF16, kQ8_0 at their DType's index, else null.
+  // ---
   std::array<void (*)(const AttentionPartial&), kDTypeCount> attention_partial;
   // Joins the next partial of the same row, in order; an empty partial changes nothing.
   void (*merge_partial)(const SoftmaxState& partial, const float* partial_sum, int value_width,

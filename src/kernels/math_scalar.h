@@ -76,6 +76,10 @@ inline constexpr float kGeluCubic = 0.0356774081F;
 
 inline constexpr float kQuantisedMin = 0x1p-100F;  // a block of smaller values is all zeros
 
+// Float16 bits: positive infinity, above which are the NaNs, and the quiet NaN.
+inline constexpr uint16_t kHalfInfinity = 0x7c00;
+inline constexpr uint16_t kHalfNan = 0x7e00;
+
 inline constexpr int kLanes = 16;  // of every reduction, whatever the vector width
 
 // Sum of 16 lanes: halves added to each other until one is left.

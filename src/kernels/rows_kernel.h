@@ -10,6 +10,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/vector_math.h"
+#include "tensor/half.h"
 #include "tensor/kv_layout.h"
 
 namespace remontoir {
@@ -145,8 +146,58 @@ class RowsKernel {
     });
   }
 
+  // A q8_0 block of `count` values, at most 32, as kv_layout.h has it: writes 32 bytes, of which
+  // the first `count` count, and returns the scale's float16.
+  static uint16_t QuantiseKvBlock(const float* in, int64_t count, int8_t* out) {
+    const Block block =
+        count == kKvScaleBlock
+            ? LoadBlock(in)
+            : Block{Words::LoadFirst(in, count), Words::LoadFirst(in + kLanes, count - kLanes)};
+    const Floats low_magnitude = Words::Magnitude(block.low);
+    const Floats high_magnitude = Words::Magnitude(block.high);
+    const Floats infinity = Words::Set(kInfinity);
+    const bool finite = Words::All(Words::Less(low_magnitude, infinity)) &&
+                        Words::All(Words::Less(high_magnitude, infinity));
+    const float largest = Words::LargestLane(Words::Larger(low_magnitude, high_magnitude));
+    const uint16_t scale = finite ? FloatToHalf(largest / 127.0F) : scalar::kHalfNan;
+    if (scale == 0 || scale >= scalar::kHalfInfinity) {
+      std::memset(out, 0, kKvScaleBlock);
+      return scale == 0 ? scale : scalar::kHalfNan;
+    }
+    const Floats inverse = Words::Set(1.0F / HalfToFloat(scale));
+    const auto whole = [&](Floats x) {
+      x = Words::Smaller(Words::Multiply(x, inverse), Words::Set(127.0F));
+      return Words::RoundToWhole(Words::Larger(x, Words::Set(-127.0F)));
+    };
+    Words::StoreBytes(out, whole(block.low));
+    Words::StoreBytes(out + kLanes, whole(block.high));
+    return scale;
+  }
+
+  // Calls store(index, bytes, count) for a token's q8_0 blocks and puts their scales into the part.
+  template <class StoreBlock>
+  static void Quantise(const float* in, int width, int slot, std::byte* head,
+                       const StoreBlock& store) {
+    alignas(64) std::array<int8_t, kKvScaleBlock> block;
+    std::byte* scale_at = head + KvScalesOffset(width) + int64_t{2} * slot;
+    for (int64_t i = 0; i < width; i += kKvScaleBlock) {
+      const int64_t count = std::min<int64_t>(kKvScaleBlock, width - i);
+      const uint16_t scale = QuantiseKvBlock(in + i, count, block.data());
+      std::memcpy(scale_at, &scale, 2);
+      scale_at += int64_t{2} * kKvPageTokens;
+      store(i, reinterpret_cast<const std::byte*>(block.data()), count);
+    }
+  }
+
   static void StoreValue(const float* value, int width, DType type, int slot,
                          std::byte* head_values) {
+    if (type == DType::kQ8_0) {
+      std::byte* quants = head_values + static_cast<int64_t>(slot) * width;
+      return Quantise(value, width, slot, head_values,
+                      [&](int64_t i, const std::byte* block, int64_t count) {
+                        std::memcpy(quants + i, block, static_cast<size_t>(count));
+                      });
+    }
     const int64_t bytes = type == DType::kF32 ? 4 : 2;
     std::byte* row = head_values + static_cast<int64_t>(slot) * width * bytes;
     Convert(value, width, type, [&](int64_t i, const std::byte* run, int64_t count) {
@@ -158,16 +209,22 @@ class RowsKernel {
   static void StoreKeyOf(const float* key, int width, DType type, int slot, std::byte* head_keys) {
     const int64_t first =
         static_cast<int64_t>(slot / kKvPanelKeys) * width * kKvPanelKeys + slot % kKvPanelKeys;
-    Convert(key, width, type, [&](int64_t i, const std::byte* run, int64_t count) {
+    const auto store = [&](int64_t i, const std::byte* run, int64_t count) {
       for (int64_t d = 0; d < count; ++d) {
         std::memcpy(head_keys + (first + (i + d) * kKvPanelKeys) * static_cast<int64_t>(kBytes),
                     run + d * static_cast<int64_t>(kBytes), kBytes);
       }
-    });
+    };
+    if constexpr (kBytes == 1) {
+      Quantise(key, width, slot, head_keys, store);
+    } else {
+      Convert(key, width, type, store);
+    }
   }
 
   static void StoreKey(const float* key, int width, DType type, int slot, std::byte* head_keys) {
     if (type == DType::kF32) return StoreKeyOf<4>(key, width, type, slot, head_keys);
+    if (type == DType::kQ8_0) return StoreKeyOf<1>(key, width, type, slot, head_keys);
     StoreKeyOf<2>(key, width, type, slot, head_keys);
   }
 

@@ -65,16 +65,59 @@ void StoreElement(float value, DType type, int64_t index, std::byte* out) {
   std::memcpy(out + 2 * index, &bits, 2);
 }
 
+// A q8_0 block of a token's key or value, as kv_layout.h has it; returns the scale's float16.
+uint16_t QuantiseKvBlock(const float* in, int count, int8_t* out) {
+  float largest = 0;
+  bool finite = true;
+  for (int i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(in[i]);
+    finite = finite && magnitude <= std::numeric_limits<float>::max();
+    largest = std::max(largest, magnitude);
+  }
+  std::fill_n(out, count, int8_t{0});
+  const uint16_t scale = FloatToHalf(largest / 127.0F);
+  if (!finite || scale >= scalar::kHalfInfinity) return scalar::kHalfNan;
+  if (scale == 0) return scale;
+  const float inverse = 1.0F / HalfToFloat(scale);
+  for (int i = 0; i < count; ++i) {
+    const float q = std::clamp(in[i] * inverse, -127.0F, 127.0F);
+    out[i] = static_cast<int8_t>((q + scalar::kRoundingShift) - scalar::kRoundingShift);
+  }
+  return scale;
+}
+
+// Value d of the token goes to head[first + d * stride].
+void StoreQuantised(const float* in, int width, int slot, int64_t first, int64_t stride,
+                    std::byte* head) {
+  std::byte* scale_at = head + KvScalesOffset(width) + int64_t{2} * slot;
+  for (int d = 0; d < width; d += kKvScaleBlock) {
+    const int count = std::min(kKvScaleBlock, width - d);
+    int8_t quants[kKvScaleBlock];
+    const uint16_t scale = QuantiseKvBlock(in + d, count, quants);
+    std::memcpy(scale_at, &scale, 2);
+    scale_at += int64_t{2} * kKvPageTokens;
+    for (int i = 0; i < count; ++i) {
+      head[first + (d + i) * stride] = static_cast<std::byte>(quants[i]);
+    }
+  }
+}
+
 void StoreKey(const float* key, int width, DType type, int slot, std::byte* head_keys) {
-  const int64_t panel = static_cast<int64_t>(slot / kKvPanelKeys) * width;
+  const int64_t first =
+      static_cast<int64_t>(slot / kKvPanelKeys) * width * kKvPanelKeys + slot % kKvPanelKeys;
+  if (type == DType::kQ8_0) {
+    return StoreQuantised(key, width, slot, first, kKvPanelKeys, head_keys);
+  }
   for (int d = 0; d < width; ++d) {
-    StoreElement(key[d], type, (panel + d) * kKvPanelKeys + slot % kKvPanelKeys, head_keys);
+    StoreElement(key[d], type, first + int64_t{d} * kKvPanelKeys, head_keys);
   }
 }
 
 void StoreValue(const float* value, int width, DType type, int slot, std::byte* head_values) {
+  const int64_t first = static_cast<int64_t>(slot) * width;
+  if (type == DType::kQ8_0) return StoreQuantised(value, width, slot, first, 1, head_values);
   for (int d = 0; d < width; ++d) {
-    StoreElement(value[d], type, static_cast<int64_t>(slot) * width + d, head_values);
+    StoreElement(value[d], type, first + d, head_values);
   }
 }
 

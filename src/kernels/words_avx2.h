@@ -46,23 +46,22 @@ struct Avx2Words {
     _mm256_maskstore_ps(at + 8, First(count, 8), x.high);
   }
 
-  // Sixteen elements of a float type as float32.
+  // Sixteen elements of a float type, or signed bytes (kQ8_0), as float32.
   template <DType kType>
   static Floats LoadAs(const std::byte* at) {
-    return {LoadHalf<kType>(at), LoadHalf<kType>(at + (kType == DType::kF32 ? 32 : 16))};
+    return {LoadHalf<kType>(at), LoadHalf<kType>(at + kHalfBytes<kType>)};
   }
   // sums[r][column] += rows[r] * (sixteen elements at `at`): half by half, since a half more in
   // registers would drive a sum out of them. The rows' lanes are all alike.
   template <DType kType, int kRows, int kColumns>
   static void AddProducts(const Floats (&rows)[kRows], const std::byte* at, int column,
                           Floats (&sums)[kRows][kColumns]) {
-    constexpr int64_t kHalfBytes = kType == DType::kF32 ? 32 : 16;
     const __m256 low = LoadHalf<kType>(at);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       sums[r][column].low = _mm256_fmadd_ps(rows[r].low, low, sums[r][column].low);
     }
-    const __m256 high = LoadHalf<kType>(at + kHalfBytes);
+    const __m256 high = LoadHalf<kType>(at + kHalfBytes<kType>);
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       sums[r][column].high = _mm256_fmadd_ps(rows[r].low, high, sums[r][column].high);
@@ -209,9 +208,16 @@ struct Avx2Words {
     return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
   }
   template <DType kType>
+  static constexpr int64_t kHalfBytes = kType == DType::kF32    ? 32
+                                        : kType == DType::kQ8_0 ? 8
+                                                                : 16;
+  template <DType kType>
   static __m256 LoadHalf(const std::byte* at) {
     if constexpr (kType == DType::kF32) {
       return _mm256_loadu_ps(reinterpret_cast<const float*>(at));
+    } else if constexpr (kType == DType::kQ8_0) {
+      const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
     } else {
       const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
       if constexpr (kType == DType::kF16) return _mm256_cvtph_ps(bits);

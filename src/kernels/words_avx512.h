@@ -32,6 +32,7 @@ struct Avx512Words {
   template <DType kType>
   static Floats LoadAs(const std::byte* at) {
     if constexpr (kType == DType::kF32) return _mm512_loadu_ps(at);
+    if constexpr (kType == DType::kQ8_0) return LoadBytes(at);
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at));
     if constexpr (kType == DType::kF16) return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));

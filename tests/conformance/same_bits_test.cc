@@ -19,12 +19,14 @@ struct Setting {
   int32_t threads;
   int32_t round_tokens_max;
   ComputeMode compute = ComputeMode::kAuto;
+  DType kv_type = DType::kF16;
 };
 
 LoadedEngine Open(const std::string& path, const Setting& setting) {
   static const SystemClock clock;
   LoadEngineOptions options;
   options.backend = {.threads = setting.threads, .compute = setting.compute};
+  options.kv_type = setting.kv_type;
   options.engine.sequences_max = 8;
   options.engine.round_tokens_max = setting.round_tokens_max;
   auto opened = ModelFile::Open(path);
@@ -76,7 +78,7 @@ void ExpectTheSameBytes(const std::string& path, const std::vector<Request>& req
                         const std::vector<Setting>& settings) {
   std::vector<Answer> alone;
   {
-    LoadedEngine engine = Open(path, {1, 512, settings[0].compute});
+    LoadedEngine engine = Open(path, {1, 512, settings[0].compute, settings[0].kv_type});
     for (const Request& request : requests) alone.push_back(Ask(*engine.engine, request));
   }
   for (const Setting& setting : settings) {
@@ -107,6 +109,9 @@ TEST_P(TinySameBits, EightStreamsTogetherGiveTheirSoloBytes) {
   const auto requests = EightRequests(TinyPrompts(), 40);
   ExpectTheSameBytes(path, requests, {{1, 512}, {2, 512}, {1, 16}, {2, 64}, {3, 100}});
   ExpectTheSameBytes(path, requests, {{2, 64, ComputeMode::kF32}});
+  ExpectTheSameBytes(
+      path, requests,
+      {{2, 64, ComputeMode::kAuto, DType::kQ8_0}, {1, 100, ComputeMode::kAuto, DType::kQ8_0}});
 }
 
 TEST_P(TinySameBits, ScoringAnAnswerGivesTheLogprobsOfItsDecode) {
@@ -153,8 +158,10 @@ TEST(SmolLm2SameBits, EightStreamsTogetherGiveTheirSoloBytes) {
   ExpectTheSameBytes(DefaultModelPath(), EightRequests(RealPrompts(), 24), {{2, 512}, {1, 96}});
 }
 
-TEST(SmolLm2SameBits, ScoringAnAnswerGivesTheLogprobsOfItsDecode) {
-  LoadedEngine engine = Open(DefaultModelPath(), {2, 512});
+class SmolLm2SameBitsOf : public testing::TestWithParam<DType> {};
+
+TEST_P(SmolLm2SameBitsOf, ScoringAnAnswerGivesTheLogprobsOfItsDecode) {
+  LoadedEngine engine = Open(DefaultModelPath(), {2, 512, ComputeMode::kAuto, GetParam()});
   Request request = EightRequests(RealPrompts(), 100)[1];
   const Answer decoded = Ask(*engine.engine, request);
   Request score;
@@ -168,6 +175,9 @@ TEST(SmolLm2SameBits, ScoringAnAnswerGivesTheLogprobsOfItsDecode) {
                                 scored.prompt_logprobs.end());
   EXPECT_EQ(tail, decoded.logprobs);
 }
+
+INSTANTIATE_TEST_SUITE_P(KvTypes, SmolLm2SameBitsOf, testing::Values(DType::kF16, DType::kQ8_0),
+                         [](const auto& type) { return std::string(Info(type.param).name); });
 
 }  // namespace
 }  // namespace remontoir

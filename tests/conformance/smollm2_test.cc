@@ -28,5 +28,24 @@ constexpr RealTolerance kEightBit = {ComputeMode::kAuto, 0.9, 0.09, 0.3, 0.25, 1
 
 INSTANTIATE_TEST_SUITE_P(Modes, SmolLm2, testing::Values(kFloat32, kEightBit), ModeName);
 
+// Keys and values in 8 bits too, which the reference doesn't have.
+TEST(SmolLm2WithQ8Keys, AnswersAsTheReferenceTeacherForced) {
+  const RealTolerance tolerance = {ComputeMode::kAuto, 1.2, 0.1, 0.3, 0.25, 1e-2};
+  const LoadedModel model = OpenRealModel(DefaultModelPath(), ComputeMode::kAuto, DType::kQ8_0);
+  ExpectReferenceAnswers(*model.runner, "smollm2", 9, tolerance);
+}
+
+TEST(SmolLm2WithQ8Keys, HasAPerplexityWithinAPercentOfF16) {
+  const auto tokens = Ints(ReadJson(TestData("real/smollm2.english.ids.json")));
+  double perplexity[2];
+  for (const bool q8 : {false, true}) {
+    const LoadedModel model =
+        OpenRealModel(DefaultModelPath(), ComputeMode::kAuto, q8 ? DType::kQ8_0 : DType::kF16);
+    perplexity[q8 ? 1 : 0] = Perplexity(NegativeLogLikelihoods(*model.runner, tokens));
+  }
+  EXPECT_NE(perplexity[1], perplexity[0]);
+  EXPECT_NEAR(perplexity[1] / perplexity[0], 1, 0.01);
+}
+
 }  // namespace
 }  // namespace remontoir

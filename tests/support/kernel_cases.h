@@ -2,11 +2,13 @@
 // data.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <numbers>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "kernels/kernel_table.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
+#include "tensor/kv_layout.h"
 
 namespace remontoir {
 
@@ -70,6 +73,26 @@ inline std::vector<DType> KvTypes() {
     }
   }
   return types;
+}
+
+// What a page holds of a token's key or value.
+inline std::vector<float> AsStored(std::vector<float> row, DType type) {
+  if (type == DType::kF16) {
+    for (float& x : row) x = HalfToFloat(FloatToHalf(x));
+  } else if (type == DType::kBF16) {
+    for (float& x : row) x = Bf16ToFloat(FloatToBf16(x));
+  } else if (type == DType::kQ8_0) {
+    for (size_t i = 0; i < row.size(); i += kKvScaleBlock) {
+      const std::span<float> block(&row[i], std::min<size_t>(kKvScaleBlock, row.size() - i));
+      float largest = 0;
+      for (const float x : block) largest = std::max(largest, std::fabs(x));
+      const float scale = HalfToFloat(FloatToHalf(largest / 127));
+      for (float& x : block) {
+        x = scale == 0 ? 0 : std::nearbyint(std::clamp(x * (1 / scale), -127.0F, 127.0F)) * scale;
+      }
+    }
+  }
+  return row;
 }
 
 // Normal deviates, a pure function of the seed.

@@ -26,9 +26,11 @@ struct RealTolerance {
   double perplexity_ratio;  // relative
 };
 
-inline LoadedModel OpenRealModel(const std::string& path, ComputeMode compute) {
+inline LoadedModel OpenRealModel(const std::string& path, ComputeMode compute,
+                                 DType kv_type = DType::kF16) {
   LoadEngineOptions options;
   options.backend = {.threads = 0, .compute = compute};
+  options.kv_type = kv_type;
   options.engine.sequences_max = 2;
   options.context_max = 4160;  // 4,096 tokens, and one before them
   auto opened = ModelFile::Open(path);

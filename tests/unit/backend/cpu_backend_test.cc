@@ -32,6 +32,13 @@ std::vector<TinyShape> Shapes() {
     s.kv_type = DType::kF16;
   });
   add("bf16 keys", [](TinyShape& s) { s.kv_type = DType::kBF16; });
+  add("q8_0 keys, half a block of values", [](TinyShape& s) { s.kv_type = DType::kQ8_0; });
+  add("q8_0 keys of blocks and short ones, window", [](TinyShape& s) {
+    s.kv_type = DType::kQ8_0;
+    s.key_width = 40;
+    s.value_width = 80;
+    s.window = 20;
+  });
   add("window, caps, sinks", [](TinyShape& s) {
     s.window = 20;
     s.soft_cap = 5;
@@ -102,13 +109,14 @@ TEST(CpuBackend, ComputesWhatTheReferenceComputes) {
     const TinyModel model(shape);
     const auto expected = model.Logits(text);
     const bool half = shape.kv_type != DType::kF32;
+    const bool keys_in_8_bits = shape.kv_type == DType::kQ8_0;
     const bool quantised = shape.type == DType::kQ8_0 || shape.type == DType::kQ4_0;
     for (ComputeMode compute : {ComputeMode::kF32, ComputeMode::kAuto}) {
       Rounds rounds(model, Threads(2, compute));
       const size_t sequence = rounds.Add(text);
       rounds.Run({{sequence, 70}});
       const std::vector<double> distances = Distances(rounds.Logits(sequence), expected);
-      const bool in_8_bits = quantised && compute == ComputeMode::kAuto;
+      const bool in_8_bits = keys_in_8_bits || (quantised && compute == ComputeMode::kAuto);
       EXPECT_LT(distances[distances.size() / 2], in_8_bits ? 0.04 : half ? 0.01 : 1e-5);
       // Rounding to 8 bits may send a row to another expert, and then all is different.
       if (!in_8_bits || shape.experts == 0) {
@@ -188,10 +196,14 @@ TEST(CpuBackend, GivesTheSameBitsForAnyThreadsAndChunks) {
 // Long enough for three partials: decode splits them among workers, prefill walks them.
 TEST(CpuBackend, DecodesLongContextsToTheBitsOfPrefill) {
   const std::vector<int32_t> text = Text(2120, 4);
-  for (int32_t window : {0, 1100}) {
+  const struct {
+    int32_t window;
+    DType kv_type;
+  } kCases[] = {{0, DType::kF16}, {1100, DType::kF16}, {0, DType::kQ8_0}};
+  for (const auto& [window, kv_type] : kCases) {
     TinyShape shape;
     shape.name = "long";
-    shape.kv_type = DType::kF16;
+    shape.kv_type = kv_type;
     shape.width = 32;
     shape.feed_forward = 32;
     shape.window = window;
@@ -206,7 +218,8 @@ TEST(CpuBackend, DecodesLongContextsToTheBitsOfPrefill) {
       }
       while (rounds.Left(sequence) > 40) rounds.Run({{sequence, 1}});
       while (rounds.Left(sequence) > 0) rounds.Run({{mate, 2}, {sequence, 1}});
-      ASSERT_EQ(rounds.Logits(sequence), expected) << "window " << window;
+      ASSERT_EQ(rounds.Logits(sequence), expected)
+          << "window " << window << ", keys in " << Info(kv_type).name;
     }
   }
 }

@@ -133,7 +133,6 @@ TEST(ParseConfig, NotesWhatHasNoEffectYet) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_THAT(loaded->notes,
               ElementsAre("kv_cache.strategy: accepted, no effect yet",
-                          "kv_cache.type: q8_0: accepted, no effect yet",
                           "dynamic_batching.policy: adaptive: accepted, no effect yet",
                           "engine.ttft_slo_ms: accepted, no effect yet"));
 }

@@ -46,12 +46,6 @@ constexpr AccuracyCase kCases[] = {
     {"wide", 256, 1100, 3},
 };
 
-float Rounded(float value, DType type) {
-  if (type == DType::kF16) return HalfToFloat(FloatToHalf(value));
-  if (type == DType::kBF16) return Bf16ToFloat(FloatToBf16(value));
-  return value;
-}
-
 // A query, the keys and values as they are stored, and what attention makes of them.
 class Problem {
  public:
@@ -69,9 +63,7 @@ class Problem {
     }
     if (c.key_kind == Keys::kOneOutweighs) keys_[keys_.size() / 2] = query_;
     for (auto* rows : {&keys_, &values_}) {
-      for (auto& row : *rows) {
-        for (float& x : row) x = Rounded(x, type);
-      }
+      for (auto& row : *rows) row = AsStored(row, type);
     }
   }
 
@@ -119,11 +111,12 @@ class Problem {
   }
 
   // Rounding errors, in units of kUnit and to first order. A score: a chain of `width`
-  // multiply-adds errs by width * sum |q k| * scale at most; the factor, the cap's tanh (4) and the
-  // way to log2 units by 8 |score| together. A weight errs as its score does, by 2 |score| for
-  // taking off the maximum, by 3 for exp2, and by 4 + |score| for each block and partial whose
-  // maximum it was moved to. An output divides two sums of such weights, of at most keys + 2 *
-  // blocks + 10 roundings.
+  // multiply-adds, and in q8_0 one more at most to join blocks to, errs by (width + 1) * sum |q k|
+  // * scale at most; the factor, the cap's tanh (4) and the way to log2 units by 8 |score|
+  // together. A weight errs as its score does, by 2 |score| for taking off the maximum, by 3 for
+  // exp2, and by 4 + |score| for each block and partial whose maximum it was moved to. An output
+  // divides two sums of such weights, of at most keys + 2 * blocks + 10 roundings, the one of a
+  // weight times its value's scale included.
   void Expect(const std::vector<float>& out) const {
     double total = 0;
     double max = case_.sink ? double{kSink} : -INFINITY;
@@ -139,7 +132,7 @@ class Problem {
         magnitude += std::fabs(term);
       }
       largest = std::max(largest, std::fabs(score));
-      chain = std::max(chain, magnitude * case_.width);
+      chain = std::max(chain, magnitude * (case_.width + 1));
       if (case_.soft_cap != 0) {
         score = double{case_.soft_cap} * std::tanh(score / double{case_.soft_cap});
       }
@@ -181,7 +174,7 @@ class Problem {
 class AttentionAccuracy : public testing::TestWithParam<AccuracyCase> {};
 
 TEST_P(AttentionAccuracy, IsWithinItsBoundOfDoublePrecision) {
-  for (const DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+  for (const DType type : KvTypes()) {
     const Problem problem(GetParam(), type);
     for (const KernelTable* table : RunnableTables()) {
       SCOPED_TRACE(std::string(Info(type).name) + ", " + std::string(table->name));

@@ -39,24 +39,26 @@ constexpr AttentionCase kCases[] = {
     {"window_across_a_partial", DType::kF16, 64, 64, 2, 4, 1100, 100},
     {"soft_cap", DType::kF32, 64, 64, 3, 6, 100, 0, 5},
     {"sink", DType::kF32, 64, 64, 3, 6, 100, 20, 0, true},
+    {"decode_q8_0_long", DType::kQ8_0, 64, 64, 3, 1, 2500},
+    {"prefill_q8_0_across_a_page", DType::kQ8_0, 128, 128, 2, 8, 131},
+    {"one_q8_0_row", DType::kQ8_0, 256, 256, 1, 1, 200},
+    {"q8_0_of_short_last_blocks", DType::kQ8_0, 80, 80, 4, 5, 77},
+    {"q8_0_of_odd_widths", DType::kQ8_0, 20, 45, 4, 5, 77},
+    {"q8_0_window_across_a_partial", DType::kQ8_0, 64, 96, 2, 4, 1100, 100},
+    {"all_of_it_in_q8_0", DType::kQ8_0, 48, 48, 4, 8, 1500, 1100, 30, true},
     {"all_of_it", DType::kBF16, 48, 48, 4, 8, 1500, 1100, 30, true},
 };
-
-float Rounded(float value, DType type) {
-  if (type == DType::kF16) return HalfToFloat(FloatToHalf(value));
-  if (type == DType::kBF16) return Bf16ToFloat(FloatToBf16(value));
-  return value;
-}
-
-int64_t RoundedUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // The pages of one head. What no token was stored to is NaN in every type.
 class Pages {
  public:
   Pages(const KernelTable& table, const AttentionCase& c)
-      : element_bytes_(Info(c.type).block_bytes),
-        key_bytes_(RoundedUp(kKvPageTokens * c.key_width * element_bytes_)),
-        page_bytes_(key_bytes_ + RoundedUp(kKvPageTokens * c.value_width * element_bytes_)),
+      : layout_({{.kv_heads = 1,
+                  .key_width = c.key_width,
+                  .value_width = c.value_width,
+                  .type = c.type}}),
+        key_bytes_(layout_.value_offset(0, 0)),
+        page_bytes_(layout_.page_bytes()),
         bytes_(static_cast<size_t>(page_bytes_ * ((c.keys + kKvPageTokens - 1) / kKvPageTokens)),
                std::byte{0xff}) {
     for (int k = 0; k < c.keys; ++k) Store(table, c, k, Key(c, k), Value(c, k));
@@ -87,7 +89,7 @@ class Pages {
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
-  int64_t element_bytes_;
+  KvLayout layout_;
   int64_t key_bytes_;
   int64_t page_bytes_;
   std::vector<std::byte> bytes_;
@@ -168,10 +170,10 @@ std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
   std::vector<double> scores;
   double max = c.sink ? static_cast<double>(row.sink) : -1e300;
   for (int k = row.begin; k < row.end; ++k) {
-    const auto key = Pages::Key(c, k);
+    const auto key = AsStored(Pages::Key(c, k), c.type);
     double score = 0;
     for (size_t d = 0; d < key.size(); ++d) {
-      score += static_cast<double>(row.query[d]) * static_cast<double>(Rounded(key[d], c.type));
+      score += static_cast<double>(row.query[d]) * static_cast<double>(key[d]);
     }
     score *= static_cast<double>(ScaleOf(c));
     const auto cap = static_cast<double>(c.soft_cap);
@@ -184,9 +186,9 @@ std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
   for (int k = row.begin; k < row.end; ++k) {
     const double weight = std::exp(scores[static_cast<size_t>(k - row.begin)] - max);
     total += weight;
-    const auto value = Pages::Value(c, k);
+    const auto value = AsStored(Pages::Value(c, k), c.type);
     for (size_t d = 0; d < out.size(); ++d) {
-      out[d] += weight * static_cast<double>(Rounded(value[d], c.type));
+      out[d] += weight * static_cast<double>(value[d]);
     }
   }
   for (double& value : out) value /= total;

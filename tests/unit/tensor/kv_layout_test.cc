@@ -19,6 +19,10 @@ std::vector<Case> Cases() {
       {"f16, three heads of 64", {{3, 64, 64, DType::kF16, 0}}, 3 * 2 * 64 * 64 * 2},
       {"f32", {{1, 64, 64, DType::kF32, 0}}, 2 * 64 * 64 * 4},
       {"value wider than key", {{2, 8, 24, DType::kBF16, 0}}, 2 * 64 * (8 + 24) * 2},
+      {"q8_0: a float16 scale to 32 values",
+       {{3, 64, 96, DType::kQ8_0, 0}},
+       3 * 64 * (160 + 5 * 2)},
+      {"q8_0: a short last block", {{2, 80, 5, DType::kQ8_0, 0}}, 2 * 64 * (85 + (3 + 1) * 2)},
       {"statistics round up to a cache line",
        {{2, 16, 16, DType::kF16, 1}},
        2 * (64 * 32 * 2 + 64)},
@@ -40,11 +44,10 @@ TEST(KvLayout, PartsAreAlignedDisjointAndFillThePage) {
         EXPECT_EQ(layout.key_offset(layer, head) % 64, 0);
         EXPECT_EQ(layout.value_offset(layer, head) % 64, 0);
         EXPECT_GE(layout.key_offset(layer, head), end);
-        EXPECT_GE(
-            layout.value_offset(layer, head),
-            layout.key_offset(layer, head) + kKvPageTokens * RowBytes(shape.type, shape.key_width));
-        end = layout.value_offset(layer, head) +
-              kKvPageTokens * RowBytes(shape.type, shape.value_width) + shape.statistics_bytes;
+        EXPECT_GE(layout.value_offset(layer, head),
+                  layout.key_offset(layer, head) + KvPartBytes(shape.type, shape.key_width));
+        end = layout.value_offset(layer, head) + KvPartBytes(shape.type, shape.value_width) +
+              shape.statistics_bytes;
       }
     }
     EXPECT_LE(end, layout.page_bytes());
