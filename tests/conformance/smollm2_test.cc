@@ -30,7 +30,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, SmolLm2, testing::Values(kFloat32, kEightBit), M
 
 // Keys and values in 8 bits too, which the reference doesn't have.
 TEST(SmolLm2WithQ8Keys, AnswersAsTheReferenceTeacherForced) {
-  const RealTolerance tolerance = {ComputeMode::kAuto, 1.2, 0.1, 0.3, 0.25, 1e-2};
+  // The default mode's bounds and a third more, for keys and values in 8 bits.
+  const RealTolerance tolerance = {ComputeMode::kAuto, 1.2, 0.12, 0.4, 0.25, 1e-2};
   const LoadedModel model = OpenRealModel(DefaultModelPath(), ComputeMode::kAuto, DType::kQ8_0);
   ExpectReferenceAnswers(*model.runner, "smollm2", 9, tolerance);
 }
