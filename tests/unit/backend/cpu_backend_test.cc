@@ -255,7 +255,8 @@ TEST(CpuBackend, SaysWhatItsStepsMultiply) {
   shape.type = DType::kQ8_0;
   shape.experts = 4;
   shape.fine = true;
-  Rounds rounds(TinyModel(shape), Threads(2));
+  const TinyModel model(shape);  // the embedding is read where it lies
+  Rounds rounds(model, Threads(2));
   std::array<int, kStepKindCount> steps_of_kind = {};
   for (const StepDescription& step : rounds.backend().DescribeSteps()) {
     ++steps_of_kind[static_cast<size_t>(step.kind)];
@@ -279,7 +280,8 @@ TEST(CpuBackend, SaysWhatItsStepsMultiply) {
 }
 
 TEST(CpuBackend, TimesItsStepsWhileAsked) {
-  Rounds rounds(TinyModel(TinyShape()), Threads(2));
+  const TinyModel model{TinyShape()};
+  Rounds rounds(model, Threads(2));
   const size_t sequence = rounds.Add(std::vector<int32_t>(60, 1));
   std::vector<double> seconds(rounds.backend().DescribeSteps().size());
   rounds.backend().TimeSteps(seconds);
