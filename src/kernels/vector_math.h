@@ -9,13 +9,17 @@ template <class Words>
 struct VectorMath {
   using Floats = typename Words::Floats;
 
-  // 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
-  static Floats Exp2Reduced(Floats r, Floats n) {
+  // 2^r for |r| <= 1/2.
+  static Floats Exp2OfFraction(Floats r) {
     Floats p = Words::Set(scalar::kExp2P[5]);
 #pragma GCC unroll 5
     for (int i = 4; i >= 0; --i) p = Words::MultiplyAdd(p, r, Words::Set(scalar::kExp2P[i]));
-    p = Words::MultiplyAdd(p, r, Words::Set(1.0F));
-    return Words::Multiply(p, Words::PowerOfTwo(n));
+    return Words::MultiplyAdd(p, r, Words::Set(1.0F));
+  }
+
+  // 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
+  static Floats Exp2Reduced(Floats r, Floats n) {
+    return Words::Multiply(Exp2OfFraction(r), Words::PowerOfTwo(n));
   }
 
   // The operand order of Smaller lets NaN through; lanes below the smallest exponent are cleared
@@ -30,12 +34,8 @@ struct VectorMath {
   // Exp2 for x up to 0 (and NaN), with the same bits.
   static Floats Exp2UpToZero(Floats x) {
     const Floats n = Words::RoundToWhole(x);
-    const Floats r = Words::Subtract(x, n);
-    Floats p = Words::Set(scalar::kExp2P[5]);
-#pragma GCC unroll 5
-    for (int i = 4; i >= 0; --i) p = Words::MultiplyAdd(p, r, Words::Set(scalar::kExp2P[i]));
-    p = Words::MultiplyAdd(p, r, Words::Set(1.0F));
-    return Words::Clear(Words::Less(x, Words::Set(scalar::kExp2Min)), Words::Shift(p, n));
+    const Floats power = Words::Shift(Exp2OfFraction(Words::Subtract(x, n)), n);
+    return Words::Clear(Words::Less(x, Words::Set(scalar::kExp2Min)), power);
   }
 
   static Floats Exp(Floats x) {
