@@ -23,6 +23,11 @@ struct Avx2ByteWords : Avx2Words {
     const auto* halves = reinterpret_cast<const __m256i*>(at);
     return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
   }
+  static void StoreInts(std::byte* at, Ints x) {
+    auto* halves = reinterpret_cast<__m256i*>(at);
+    _mm256_storeu_si256(halves, x.low);
+    _mm256_storeu_si256(halves + 1, x.high);
+  }
   static Ints LowNibbles(Ints x) {
     const __m256i mask = _mm256_set1_epi8(15);
     return {_mm256_and_si256(x.low, mask), _mm256_and_si256(x.high, mask)};

@@ -19,12 +19,9 @@ struct FloatKernel {
   template <int kRows>
   static void Run(const std::byte* panel, int64_t in_width, const Tile& tile) {
     Floats sums[kRows];
+    LoadSums<Words>(tile, sums);
     const float* in[kRows];
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      sums[r] = Words::Zero();
-      in[r] = tile.in[r];
-    }
+    std::copy_n(tile.in, kRows, in);
     PanelsAhead ahead = *tile.ahead;
     for (int64_t begin = 0; begin < in_width; begin += kStepWidth) {
       ahead.Prefetch();

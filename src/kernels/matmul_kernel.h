@@ -53,15 +53,32 @@ struct RowTile {
   bool pairs;
   int columns;  // of the panel
   PanelsAhead* ahead;
+  // A product cut along k: sums to go on from, and where to leave them, [rows][kPanelRows]. Null:
+  // from zero, and done.
+  const float* from = nullptr;
+  float* to = nullptr;
 };
 
-// Writes the sums of a tile's rows, or those of its pairs.
+template <class Words, class Tile, int kRows>
+inline void LoadSums(const Tile& tile, typename Words::Floats (&sums)[kRows]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = tile.from == nullptr ? Words::Zero() : Words::Load(tile.from + r * kPanelRows);
+  }
+}
+
+// Writes the sums of a tile's rows, or those of its pairs; or leaves them for later.
 template <class Words, class Tile, int kRows>
 inline void StoreSums(const Tile& tile, const typename Words::Floats (&sums)[kRows]) {
   const auto store = [&](float* out, typename Words::Floats x) {
     if (tile.columns >= kPanelRows) return Words::Store(out, x);
     Words::StoreFirst(out, tile.columns, x);
   };
+  if (tile.to != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) Words::Store(tile.to + r * kPanelRows, sums[r]);
+    return;
+  }
   if constexpr (kRows % 2 == 0) {
     if (tile.pairs) {
 #pragma GCC unroll 8
@@ -85,31 +102,48 @@ inline void RunTile(int rows, const std::byte* panel, int64_t in_width,
   Kernel::template Run<kRows>(panel, in_width, tile);
 }
 
-// Panel by panel, so that a panel is read from memory once and then serves all rows from the cache,
-// in tiles of nearly equal height: 9 rows of at most 8 go as 5 + 4.
+// The tiles of a product's rows: of nearly equal height, so that 9 rows of at most 8 go as 5 + 4.
+struct RowTiles {
+  RowTiles(int rows, bool pairs, int height_max)
+      : forms(pairs ? 2 : 1),
+        count(std::max(1, (rows + height_max / forms - 1) / (height_max / forms))),
+        height((rows + count - 1) / count) {}
+
+  int forms;   // input rows of an output row
+  int count;   // of tiles
+  int height;  // output rows of a tile, but for the last one
+};
+
+// Points the tile at `rows` output rows from `first` on, columns of panel p, k from in_begin on (in
+// elements of the input).
+template <class Input, class Tile>
+inline void PlaceTile(const PanelProduct<Input>& product, int p, int first, int rows, int forms,
+                      int64_t in_begin, Tile& tile) {
+  for (int r = 0; r < rows; ++r) {
+    const int64_t row = product.row_index != nullptr ? product.row_index[first + r] : first + r;
+    for (int form = 0; form < forms; ++form) {
+      tile.in[r * forms + form] = product.in + (row * forms + form) * product.in_stride + in_begin;
+    }
+    tile.out[r] = product.out + (first + r) * product.out_stride + p * kPanelRows;
+  }
+}
+
+// Panel by panel, so that a panel is read from memory once and then serves all rows from the cache.
 template <class Kernel>
 void RunProduct(const PanelProduct<typename Kernel::Input>& product) {
-  const int forms = product.row_pairs ? 2 : 1;  // input rows of an output row
-  const int height_max = Kernel::kTileRows / forms;
-  const int tiles = std::max(1, (product.rows + height_max - 1) / height_max);
-  const int height = (product.rows + tiles - 1) / tiles;
+  const RowTiles tiles(product.rows, product.row_pairs, Kernel::kTileRows);
   for (int p = 0; p < product.panel_count; ++p) {
     const std::byte* panel = product.panels + p * product.panel_bytes;
     typename Kernel::Tile tile;
     tile.pairs = product.row_pairs;
     tile.columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    PanelsAhead ahead(panel, product.panel_bytes, Kernel::kStepBytes, product.rows * forms, tiles);
+    PanelsAhead ahead(panel, product.panel_bytes, Kernel::kStepBytes, product.rows * tiles.forms,
+                      tiles.count);
     tile.ahead = &ahead;
-    for (int first = 0; first < product.rows; first += height) {
-      const int rows = std::min(height, product.rows - first);
-      for (int r = 0; r < rows; ++r) {
-        const int64_t row = product.row_index != nullptr ? product.row_index[first + r] : first + r;
-        for (int form = 0; form < forms; ++form) {
-          tile.in[r * forms + form] = product.in + (row * forms + form) * product.in_stride;
-        }
-        tile.out[r] = product.out + (first + r) * product.out_stride + p * kPanelRows;
-      }
-      RunTile<Kernel>(rows * forms, panel, product.in_width, tile);
+    for (int first = 0; first < product.rows; first += tiles.height) {
+      const int rows = std::min(tiles.height, product.rows - first);
+      PlaceTile(product, p, first, rows, tiles.forms, 0, tile);
+      RunTile<Kernel>(rows * tiles.forms, panel, product.in_width, tile);
     }
   }
 }

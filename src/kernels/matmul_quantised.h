@@ -61,6 +61,8 @@ inline void DotProducts(const std::byte* quants, const ActivationBlock* const (&
 // How an instruction set with dot products of bytes computes a block.
 template <class Words>
 struct DotBlock {
+  template <class Format>
+  static constexpr int kTileRows = Words::kQuantisedTileRows;
   template <class Format, int kSub, int kRows>
   static void Products(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                        typename Words::Ints (&products)[kRows]) {
@@ -73,7 +75,7 @@ template <class Words, class Block, class Format>
 struct QuantisedKernel {
   using Input = ActivationBlock;
   using Floats = typename Words::Floats;
-  static constexpr int kTileRows = Words::kQuantisedTileRows;
+  static constexpr int kTileRows = Block::template kTileRows<Format>;
   static constexpr int64_t kStepWidth = kActivationBlock;
   static constexpr int64_t kStepBytes = (Format::kSpanBytes + Format::kSpan - 1) / Format::kSpan;
   using Tile = RowTile<ActivationBlock, kTileRows>;
@@ -141,12 +143,9 @@ struct QuantisedKernel {
   template <int kRows>
   static void Run(const std::byte* panel, int64_t in_width, const Tile& tile) {
     Floats sums[kRows];
+    LoadSums<Words>(tile, sums);
     const ActivationBlock* in[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      sums[r] = Words::Zero();
-      in[r] = tile.in[r];
-    }
+    std::copy_n(tile.in, kRows, in);
     PanelsAhead ahead = *tile.ahead;
     for (int64_t k = 0; k < in_width; k += Format::kSpan * kActivationBlock) {
       for (int64_t block = 0; block < Format::kSpan; ++block) {
