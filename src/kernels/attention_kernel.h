@@ -202,6 +202,7 @@ class AttentionKernel {
         for (int v = 0; v < kCount; ++v) dots[r][v] = Words::Zero();
       }
       const int64_t end = std::min(first + block, width);
+#pragma GCC unroll 8
       for (int64_t d = first; d < end; ++d) {
         if constexpr (kCount > 1) Prefetch(ahead + d * kCount * kStepBytes, kCount * kStepBytes);
         MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
@@ -283,29 +284,38 @@ class AttentionKernel {
     MoveState(max, reference, lanes, row, tile);
   }
 
-  // The same for a row that sees the whole block, without a soft cap: all in registers.
-  static void WeighWhole(const AttentionPartial& partial, int row, Tile* tile) {
-    float* weights = tile->weights[row];
+  // The same for rows that all see the whole block, without a soft cap: all rows' scores first, so
+  // that no row's weights wait for the search of its maximum.
+  template <int kRows>
+  [[gnu::noinline]] static void WeighWhole(const AttentionPartial& partial, int row, Tile* tile) {
     const Floats factor = Words::Set(partial.scale * scalar::kLog2E);
-    Floats score[kPanels];
-    Floats largest = Words::Set(kNoScore);
+    float max[kRows];
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      float* weights = tile->weights[row + r];
+      Floats largest = Words::Set(kNoScore);
 #pragma GCC unroll 4
-    for (int i = 0; i < kPanels; ++i) {
-      score[i] = Words::Multiply(Words::Load(weights + i * kLanes), factor);
-      largest = Words::Larger(score[i], largest);
+      for (int i = 0; i < kPanels; ++i) {
+        const Floats score = Words::Multiply(Words::Load(weights + i * kLanes), factor);
+        Words::Store(weights + i * kLanes, score);
+        largest = Words::Larger(score, largest);
+      }
+      max[r] = std::max(tile->state[row + r]->max, Words::LargestLane(largest));
     }
-    SoftmaxState& state = *tile->state[row];
-    const float max = std::max(state.max, Words::LargestLane(largest));
-    const float reference = max == kNoScore ? 0.0F : max;
-    const Floats references = Words::Set(reference);
-    Floats lanes = Words::Zero();
+    for (int r = 0; r < kRows; ++r) {
+      float* weights = tile->weights[row + r];
+      const float reference = max[r] == kNoScore ? 0.0F : max[r];
+      const Floats references = Words::Set(reference);
+      Floats lanes = Words::Zero();
 #pragma GCC unroll 4
-    for (int i = 0; i < kPanels; ++i) {
-      const Floats weight = Math::Exp2UpToZero(Words::Subtract(score[i], references));
-      Words::Store(weights + i * kLanes, weight);
-      lanes = Words::Add(lanes, weight);
+      for (int i = 0; i < kPanels; ++i) {
+        const Floats score = Words::Load(weights + i * kLanes);
+        const Floats weight = Math::Exp2UpToZero(Words::Subtract(score, references));
+        Words::Store(weights + i * kLanes, weight);
+        lanes = Words::Add(lanes, weight);
+      }
+      MoveState(max[r], reference, lanes, row + r, tile);
     }
-    MoveState(max, reference, lanes, row, tile);
   }
 
   static void MoveState(float max, float reference, Floats lanes, int row, Tile* tile) {
@@ -357,6 +367,7 @@ class AttentionKernel {
     const int64_t row_bytes = value_width * ElementBytes(kType);
     const std::byte* ahead = tile.keys_ahead + column * kKvPageTokens * ElementBytes(kType);
     const std::byte* at = values + begin * row_bytes + column * ElementBytes(kType);
+#pragma GCC unroll 8
     for (int key = begin; key < end; ++key, at += row_bytes) {
       if constexpr (kCount > 1) Prefetch(ahead + key * kRunBytes, kRunBytes);
       MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
@@ -439,12 +450,13 @@ class AttentionKernel {
     for (; panel < panel_end; ++panel) {
       Dots<kType, kRows, 1>(partial, block.keys, panel, row, tile);
     }
-    for (int r = row; r < row + kRows; ++r) {
-      if (tile->begin[r] == 0 && tile->end[r] == kKvPageTokens && partial.soft_cap == 0) {
-        WeighWhole(partial, r, tile);
-      } else {
-        Weigh(partial, r, tile);
-      }
+    // Rows that see all of the block: all of them, mostly.
+    const bool whole = *std::max_element(tile->begin + row, tile->begin + row + kRows) == 0 &&
+                       *std::min_element(tile->end + row, tile->end + row + kRows) == kKvPageTokens;
+    if (whole && partial.soft_cap == 0) {
+      WeighWhole<kRows>(partial, row, tile);
+    } else {
+      for (int r = row; r < row + kRows; ++r) Weigh(partial, r, tile);
     }
     Accumulate<kType, kRows>(partial, block, row, tile);
   }

@@ -18,8 +18,7 @@ struct UnpackedFormat : Format {
   static constexpr int kSpan = 1;
   static constexpr int64_t kQuantsBytes = kPanelRows * kActivationBlock;
   static constexpr int64_t kScalesBytes = Format::kSubBlocks * kPanelRows * 4;
-  static constexpr int64_t kSpanBytes =
-      kQuantsBytes + (Format::kMinimums ? 2 : 1) * kScalesBytes;
+  static constexpr int64_t kSpanBytes = kQuantsBytes + (Format::kMinimums ? 2 : 1) * kScalesBytes;
   static constexpr int64_t QuantsAt(int64_t) { return 0; }
   static constexpr int64_t ScalesAt(bool minimums, int64_t, int64_t sub) {
     return kQuantsBytes + (minimums ? kScalesBytes : 0) + sub * kPanelRows * 4;
@@ -34,7 +33,8 @@ class UnpackedProduct {
  public:
   static void Run(const QuantisedProduct& product) {
     const int forms = product.row_pairs ? 2 : 1;
-    if (product.rows * forms < Block::template kUnpackRowsMin<Format>) return RunProduct<Packed>(product);
+    if (product.rows * forms < Block::template kUnpackRowsMin<Format>)
+      return RunProduct<Packed>(product);
     UnpackedProduct unpacked;
     const int rows_max = kRowsMax / forms;
     for (int first = 0; first < product.rows; first += rows_max) {
@@ -76,8 +76,7 @@ class UnpackedProduct {
       const int64_t block = b % Format::kSpan;
 #pragma GCC unroll 8
       for (int g = 0; g < 8; ++g) {
-        Words::StoreInts(to + 64 * g,
-                         LoadQuants<Words, Format>(span + Format::QuantsAt(block), g));
+        Words::StoreInts(to + 64 * g, LoadQuants<Words, Format>(span + Format::QuantsAt(block), g));
       }
       UnpackScales<0>(span, block, to);
       if constexpr (Format::kSubBlocks == 2) UnpackScales<1>(span, block, to);
