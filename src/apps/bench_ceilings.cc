@@ -47,8 +47,8 @@ __attribute__((target("avx2"))) void Int8Avx2(int64_t loops) {
   for (int64_t i = 0; i < loops; ++i) {
     __m256i narrow[kParallel];
     for (int k = 0; k < kPerWidening; ++k) {
-      REM_OPAQUE(weights);
       for (int p = 0; p < kParallel; ++p) {
+        REM_OPAQUE(weights);  // else one product would serve all
         const __m256i product = _mm256_maddubs_epi16(weights, weights);
         narrow[p] = k == 0 ? product : _mm256_add_epi16(narrow[p], product);
       }

@@ -14,14 +14,14 @@ namespace remontoir {
 
 // Weights to ask for while there is arithmetic to do: a few rows are bound by waiting for them. One
 // tile reads a stream: the first-level cache gets what comes next and the second-level cache what
-// comes later, on into the next panels. Several tiles share the next panel out. One or two rows
-// read nearly as fast as memory gives by themselves, and asking early costs them a third.
+// comes later, on into the next panels. Several tiles share the next panel out.
 class PanelsAhead {
  public:
-  PanelsAhead(const std::byte* panel, int64_t panel_bytes, int64_t step_bytes, int rows, int tiles)
+  // step_bytes: what a tile reads in a step; 0: nothing is to be asked for.
+  PanelsAhead(const std::byte* panel, int64_t panel_bytes, int64_t step_bytes, int tiles)
       : near_(panel + (tiles == 1 ? kNearBytes : panel_bytes)),
-        near_bytes_(rows < kRowsMin ? 0 : (step_bytes + tiles - 1) / tiles),
-        later_bytes_(rows < kRowsMin || tiles > 1 ? 0 : step_bytes) {}
+        near_bytes_((step_bytes + tiles - 1) / tiles),
+        later_bytes_(tiles > 1 ? 0 : step_bytes) {}
 
   // Once for each step of a tile. Never faults, whatever the address.
   void Prefetch() {
@@ -35,7 +35,6 @@ class PanelsAhead {
   }
 
  private:
-  static constexpr int kRowsMin = 3;
   static constexpr int64_t kCacheLineBytes = 64;
   static constexpr int64_t kNearBytes = 2048;
   static constexpr int64_t kLaterBytes = 14336;  // beyond the near ones
@@ -132,13 +131,14 @@ inline void PlaceTile(const PanelProduct<Input>& product, int p, int first, int 
 template <class Kernel>
 void RunProduct(const PanelProduct<typename Kernel::Input>& product) {
   const RowTiles tiles(product.rows, product.row_pairs, Kernel::kTileRows);
+  const int64_t step_bytes =
+      product.rows * tiles.forms < Kernel::kAheadRowsMin ? 0 : Kernel::kStepBytes;
   for (int p = 0; p < product.panel_count; ++p) {
     const std::byte* panel = product.panels + p * product.panel_bytes;
     typename Kernel::Tile tile;
     tile.pairs = product.row_pairs;
     tile.columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    PanelsAhead ahead(panel, product.panel_bytes, Kernel::kStepBytes, product.rows * tiles.forms,
-                      tiles.count);
+    PanelsAhead ahead(panel, product.panel_bytes, step_bytes, tiles.count);
     tile.ahead = &ahead;
     for (int first = 0; first < product.rows; first += tiles.height) {
       const int rows = std::min(tiles.height, product.rows - first);
