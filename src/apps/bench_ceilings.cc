@@ -129,17 +129,25 @@ std::vector<PeakKernels> Available() {
   return available;
 }
 
-// Work per second of `body(share)`, run once by every thread at the same time.
-template <class Body>
-double BestRate(WorkerPool& pool, double work, Body body) {
+struct Rates {
   double best = 0;
+  double mean = 0;
+};
+
+// Work per second of `body(share)`, run once by every thread at the same time, of some tries.
+template <class Body>
+Rates RatesOf(WorkerPool& pool, double work, Body body) {
+  Rates rates;
+  double all_seconds = 0;
   for (int i = 0; i < kTries; ++i) {
     const auto start = std::chrono::steady_clock::now();
     pool.ParallelFor(pool.size(), body);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, work / seconds.count());
+    rates.best = std::max(rates.best, work / seconds.count());
+    all_seconds += seconds.count();
   }
-  return best;
+  rates.mean = work * kTries / all_seconds;
+  return rates;
 }
 
 __attribute__((target("avx2"))) void Read(const std::byte* begin, int64_t bytes) {
@@ -167,10 +175,10 @@ struct CeilingMeter::Parts {
   explicit Parts(int threads) : pool(threads) {}
 
   int64_t Share() const { return kRegionBytes / pool.size() / 128 * 128; }
-  double ReadRate() {
+  Rates ReadRates() {
     const int64_t share = Share();
-    return BestRate(pool, static_cast<double>(share) * pool.size(),
-                    [&](int thread) { Read(region.data() + thread * share, share); });
+    return RatesOf(pool, static_cast<double>(share) * pool.size(),
+                   [&](int thread) { Read(region.data() + thread * share, share); });
   }
 
   PeakKernels kernels = kAvx2;
@@ -207,24 +215,33 @@ const Ceilings& CeilingMeter::Measure() {
   Ceilings now = best_;
   const double loops = static_cast<double>(kLoops) * threads;
   now.int8_ops_per_second =
-      BestRate(pool, loops * kernels.int8_ops_per_loop, [&](int) { kernels.int8(kLoops); });
+      RatesOf(pool, loops * kernels.int8_ops_per_loop, [&](int) { kernels.int8(kLoops); }).best;
   now.f32_ops_per_second =
-      BestRate(pool, loops * kernels.f32_ops_per_loop, [&](int) { kernels.f32(kLoops); });
-  now.read_bytes_per_second = parts_->ReadRate();
+      RatesOf(pool, loops * kernels.f32_ops_per_loop, [&](int) { kernels.f32(kLoops); }).best;
+  now.read_bytes_per_second = parts_->ReadRates().best;
   const int64_t share = parts_->Share();
   const double cached = static_cast<double>(kCachedBytes) * kCachedPasses * threads;
-  now.cached_bytes_per_second = BestRate(pool, cached, [&](int thread) {
-    for (int pass = 0; pass < kCachedPasses; ++pass) Read(region + thread * share, kCachedBytes);
-  });
+  now.cached_bytes_per_second = RatesOf(pool, cached, [&](int thread) {
+                                  for (int pass = 0; pass < kCachedPasses; ++pass) {
+                                    Read(region + thread * share, kCachedBytes);
+                                  }
+                                }).best;
   best_ = BestOf(best_, now);
   return best_;
 }
 
 Ceilings CeilingMeter::Now() {
+  const Rates read = parts_->ReadRates();
+  best_.read_bytes_per_second = std::max(best_.read_bytes_per_second, read.best);
   Ceilings now = best_;
-  now.read_bytes_per_second = parts_->ReadRate();
-  best_ = BestOf(best_, now);
+  now.read_bytes_per_second = read.mean;
   return now;
+}
+
+Ceilings Between(const Ceilings& before, const Ceilings& after) {
+  Ceilings between = after;
+  between.read_bytes_per_second = (before.read_bytes_per_second + after.read_bytes_per_second) / 2;
+  return between;
 }
 
 Ceilings BestOf(const Ceilings& a, const Ceilings& b) {

@@ -25,6 +25,9 @@ std::vector<std::string_view> CeilingInstructionSets();
 // Each figure the higher one of two measurements of the same thing.
 Ceilings BestOf(const Ceilings& a, const Ceilings& b);
 
+// What holds for something that ran between two calls of CeilingMeter::Now.
+Ceilings Between(const Ceilings& before, const Ceilings& after);
+
 // Measures again and again: a busy moment makes ceilings look low and ratios good.
 class CeilingMeter {
  public:
@@ -37,9 +40,9 @@ class CeilingMeter {
   // Each figure the best of some tries, which take about half a second; returns best().
   const Ceilings& Measure();
 
-  // Reading as it is now (some hundredths of a second), arithmetic at its best so far: a neighbour
-  // on the same host takes memory's bandwidth in one moment and not in the next, so what waits for
-  // memory is judged by what memory gave just before and just after.
+  // Reading as it is now (the mean of some hundredths of a second), arithmetic at its best so far:
+  // a neighbour on the same host takes memory's bandwidth in one moment and not in the next, so
+  // what waits for memory is judged by what memory gave just before and just after.
   Ceilings Now();
 
   // The best of all measurements so far.

@@ -45,7 +45,7 @@ Status MeasureRound(BenchRunner& runner, CeilingMeter& meter, const std::string&
     measured.tokens_per_second.push_back(sample.tokens_per_second());
     measured.seconds.push_back(sample.seconds);
     measured.work = sample.work;
-    measured.ceiling_seconds.push_back(CeilingSeconds(sample.work, BestOf(before, meter.Now())));
+    measured.ceiling_seconds.push_back(CeilingSeconds(sample.work, Between(before, meter.Now())));
     measured.steps = static_cast<int64_t>(sample.step_seconds.size());
   }
   return Status::Ok();

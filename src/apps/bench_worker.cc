@@ -69,7 +69,7 @@ std::string Answer(BenchRunner& runner, CeilingMeter& meter, const std::string& 
   if (sample.ok()) {
     writer.Key("seconds").Float(static_cast<float>(sample->seconds));
     writer.Key("tokens").Int(sample->tokens);
-    const Ceilings around = BestOf(before, meter.Now());
+    const Ceilings around = Between(before, meter.Now());
     writer.Key("ceiling_seconds").Float(static_cast<float>(CeilingSeconds(sample->work, around)));
     writer.Key("step_seconds").BeginArray();
     for (const double step : sample->step_seconds) writer.Float(static_cast<float>(step));
