@@ -1,13 +1,12 @@
 // The attention kernel in the words of an instruction set: a few query rows against a page of keys.
 #pragma once
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "kernels/attention.h"
+#include "kernels/intrinsics.h"
 #include "kernels/kernel_table.h"
 #include "kernels/vector_math.h"
 #include "tensor/half.h"

@@ -7,7 +7,7 @@
 #include "kernels/activation_block.h"
 #include "kernels/words_avx512.h"
 
-namespace remontoir {
+namespace remontoir::inline REM_WORDS {
 
 struct Avx512ByteWords : Avx512Words {
   using Ints = __m512i;
@@ -59,4 +59,4 @@ struct Avx512ByteWords : Avx512Words {
   }
 };
 
-}  // namespace remontoir
+}  // namespace remontoir::inline REM_WORDS

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/kernel_table.h"
+#include "kernels/words_namespace.h"
 
 namespace remontoir {
 
@@ -13,12 +14,17 @@ void InstallAvx2Products(KernelTable* table);
 void InstallAvx2Attention(KernelTable* table);
 void InstallAvx2Rows(KernelTable* table);
 
+void InstallEvexVnniProducts(KernelTable* table);
+
+inline namespace REM_WORDS {
+
 // False where the compiler that built this didn't know AVX-VNNI.
 bool InstallAvxVnniProducts(KernelTable* table);
-void InstallEvexVnniProducts(KernelTable* table);
 
 void InstallAvx512Products(KernelTable* table);
 void InstallAvx512Attention(KernelTable* table);
 void InstallAvx512Rows(KernelTable* table);
+
+}  // namespace REM_WORDS
 
 }  // namespace remontoir

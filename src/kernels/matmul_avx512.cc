@@ -4,11 +4,11 @@
 #include "kernels/matmul_float.h"
 #include "kernels/matmul_quantised.h"
 
-namespace remontoir {
+namespace remontoir::inline REM_WORDS {
 
 void InstallAvx512Products(KernelTable* table) {
   FloatProducts<Avx512ByteWords>::Install(table);
   QuantisedProducts<Avx512ByteWords, DotBlock<Avx512ByteWords>>::Install(table);
 }
 
-}  // namespace remontoir
+}  // namespace remontoir::inline REM_WORDS

@@ -3,9 +3,9 @@
 #include "kernels/install.h"
 #include "kernels/matmul_quantised.h"
 
-namespace remontoir {
+namespace remontoir::inline REM_WORDS {
 
-#ifdef __AVXVNNI__
+#if defined(__AVXVNNI__) || defined(REMONTOIR_THROUGH_SIMDE)
 
 namespace {
 
@@ -29,4 +29,4 @@ bool InstallAvxVnniProducts(KernelTable*) { return false; }
 
 #endif
 
-}  // namespace remontoir
+}  // namespace remontoir::inline REM_WORDS

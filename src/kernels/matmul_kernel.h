@@ -2,11 +2,10 @@
 // panel by panel, each in tiles of a few rows that stay in registers.
 #pragma once
 
-#include <immintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/intrinsics.h"
 #include "kernels/matmul.h"
 #include "kernels/packing.h"
 

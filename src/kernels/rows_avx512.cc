@@ -3,8 +3,8 @@
 #include "kernels/rows_kernel.h"
 #include "kernels/words_avx512.h"
 
-namespace remontoir {
+namespace remontoir::inline REM_WORDS {
 
 void InstallAvx512Rows(KernelTable* table) { RowsKernel<Avx512Words>::Install(table); }
 
-}  // namespace remontoir
+}  // namespace remontoir::inline REM_WORDS

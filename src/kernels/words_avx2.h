@@ -1,10 +1,9 @@
 // Sixteen floats as two AVX2 registers: the words in which the vector kernels are written.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 
+#include "kernels/intrinsics.h"
 #include "tensor/dtype.h"
 
 // For files compiled with AVX2, FMA and F16C. Every function does the same to each lane in every

@@ -1,13 +1,13 @@
 // Sixteen floats as one AVX-512 register: the words of words_avx2.h, lane by lane the same.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 
+#include "kernels/intrinsics.h"
+#include "kernels/words_namespace.h"
 #include "tensor/dtype.h"
 
-namespace remontoir {
+namespace remontoir::inline REM_WORDS {
 
 struct Avx512Words {
   using Floats = __m512;
@@ -138,4 +138,4 @@ struct Avx512Words {
   }
 };
 
-}  // namespace remontoir
+}  // namespace remontoir::inline REM_WORDS

@@ -20,15 +20,6 @@
 
 namespace remontoir {
 
-// The tables that this processor runs, the scalar one first.
-inline std::vector<const KernelTable*> RunnableTables() {
-  std::vector<const KernelTable*> tables = {&ScalarKernels()};
-  for (const KernelTable* table : {Avx2Kernels(), AvxVnniKernels(), Avx512Kernels()}) {
-    if (table != nullptr) tables.push_back(table);
-  }
-  return tables;
-}
-
 struct ProductCase {
   DType type;
   int64_t out_width;

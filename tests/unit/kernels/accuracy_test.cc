@@ -13,6 +13,7 @@
 #include "kernels/weight_block.h"
 #include "tests/support/bits.h"
 #include "tests/support/guarded_buffer.h"
+#include "tests/support/kernel_tables.h"
 #include "tests/support/panel_formats.h"
 
 namespace remontoir {

@@ -7,6 +7,7 @@
 
 #include "tensor/kv_layout.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "kernels/kernel_table.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {

@@ -7,6 +7,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/guarded_buffer.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {

@@ -8,6 +8,7 @@
 #include "kernels/routing.h"
 #include "tests/support/bits.h"
 #include "tests/support/guarded_buffer.h"
+#include "tests/support/kernel_tables.h"
 #include "tests/support/panel_formats.h"
 
 namespace remontoir {

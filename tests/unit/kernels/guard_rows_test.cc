@@ -6,6 +6,7 @@
 #include "tests/support/bits.h"
 #include "tests/support/guarded_buffer.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 #include "tests/support/row_kernels.h"
 
 namespace remontoir {

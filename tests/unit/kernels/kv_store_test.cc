@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {

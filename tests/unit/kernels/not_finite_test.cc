@@ -9,6 +9,7 @@
 
 #include "tensor/kv_layout.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 #include "tests/support/panel_formats.h"
 #include "tests/support/row_kernels.h"
 

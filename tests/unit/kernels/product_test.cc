@@ -10,6 +10,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/weight_block.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {

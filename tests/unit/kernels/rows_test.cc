@@ -8,6 +8,7 @@
 
 #include "kernels/kernel_table.h"
 #include "tests/support/kernel_cases.h"
+#include "tests/support/kernel_tables.h"
 
 namespace remontoir {
 namespace {
