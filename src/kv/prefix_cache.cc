@@ -14,8 +14,8 @@ namespace {
 
 int32_t CommonLength(std::span<const int32_t> a, std::span<const int32_t> b) {
   const size_t length = std::min(a.size(), b.size());
-  const auto end = std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length),
-                                 b.begin());
+  const auto end =
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(length), b.begin());
   return static_cast<int32_t>(end.first - a.begin());
 }
 
@@ -66,7 +66,8 @@ PrefixMatch PrefixCache::Match(const PrefixKey& key, std::span<const int32_t> to
     left = left.subspan(kKvPageTokens);
   }
   MatchTail(node, left.first(std::min<size_t>(left.size(), kKvPageTokens)), match);
-  if (match.tokens() > limits.grain_from) match.tail_tokens -= match.tail_tokens % limits.tail_grain;
+  if (match.tokens() > limits.grain_from)
+    match.tail_tokens -= match.tail_tokens % limits.tail_grain;
   if (match.tail_tokens == 0) match.tail_source = kNoKvPage;
   return match;
 }

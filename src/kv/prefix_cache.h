@@ -55,8 +55,8 @@ struct PrefixMatch {
 // a rule stated here are bugs and stop the process.
 class PrefixCache {
  public:
-  // For pages 0 ... page_count - 1, at most kKvPagesMax. hash_seed: anything; unknown to clients it keeps them from
-  // choosing tokens that make look-ups slow. Answers don't depend on it.
+  // For pages 0 ... page_count - 1, at most kKvPagesMax. hash_seed: anything; unknown to clients it
+  // keeps them from choosing tokens that make look-ups slow. Answers don't depend on it.
   PrefixCache(int32_t page_count, uint64_t hash_seed);
 
   // Never covers the last token, which is to be computed. Whole pages by hash and comparison, then

@@ -116,8 +116,7 @@ TEST(BucketCounts, SpillAFullClassToTheNextLarger) {
   BucketCounts counts(classes, 2);
   std::vector<BucketId> taken;
   for (int i = 0; i < 5; ++i) taken.push_back(counts.Take(100));
-  EXPECT_THAT(taken,
-              ElementsAre(BucketId(0), BucketId(0), BucketId(1), BucketId(1), kNoBucket));
+  EXPECT_THAT(taken, ElementsAre(BucketId(0), BucketId(0), BucketId(1), BucketId(1), kNoBucket));
   counts.Return(BucketId(0));
   EXPECT_EQ(counts.Take(3000), kNoBucket);  // a smaller class's place is none
   EXPECT_EQ(counts.Take(100), BucketId(0));
