@@ -13,6 +13,11 @@ KvPool::KvPool(int32_t page_count, uint64_t hash_seed) : cache_(page_count, hash
   for (int32_t page = page_count - 1; page >= 0; --page) free_.push_back(KvPageId(page));
 }
 
+KvPageState KvPool::state(KvPageId page) const {
+  REM_CHECK(Index(page) >= 0 && Index(page) < page_count(), "no page of this pool");
+  return states_[static_cast<size_t>(Index(page))];
+}
+
 KvStats KvPool::stats() const {
   KvStats stats = counts_;
   stats.pages_total = page_count();
@@ -53,7 +58,7 @@ KvPageId KvPool::TakePage() {
     REM_CHECK(state(page) == KvPageState::kPublished, "an evicted page wasn't published");
     ++counts_.evictions;
   }
-  At(page) = KvPageState::kLeased;
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kLeased;
   return page;
 }
 
@@ -61,7 +66,7 @@ void KvPool::ReturnPage(KvPageId page) { FreePage(page, KvPageState::kLeased); }
 
 void KvPool::FreePage(KvPageId page, KvPageState state_before) {
   REM_CHECK(state(page) == state_before, "a page is given back that wasn't held");
-  At(page) = KvPageState::kFree;
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kFree;
   free_.push_back(page);
 }
 
@@ -93,7 +98,7 @@ void KvPool::Insert(const PrefixKey& key, KvPageId parent, KvPageId page,
                     std::span<const int32_t> tokens) {
   REM_CHECK(state(page) == KvPageState::kLeased, "only a lease's own page can be published");
   cache_.Insert(key, parent, page, tokens);
-  At(page) = KvPageState::kPublished;
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kPublished;
   for (KvPageId covered = cache_.TakeCoveredBy(page); covered != kNoKvPage;
        covered = cache_.TakeCoveredBy(page)) {
     FreePage(covered, KvPageState::kPublished);

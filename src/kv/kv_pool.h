@@ -46,7 +46,7 @@ class KvPool {
   int32_t pages_free() const { return static_cast<int32_t>(free_.size()); }
   // What leases could still take: free pages, and cached ones that would be evicted.
   int32_t pages_available() const { return pages_free() + cache_.pages_unreferenced(); }
-  KvPageState state(KvPageId page) const { return states_[static_cast<size_t>(Index(page))]; }
+  KvPageState state(KvPageId page) const;  // of a page of this pool
   const PrefixCache& prefix_cache() const { return cache_; }
   KvStats stats() const;
 
@@ -76,7 +76,6 @@ class KvPool {
                        std::span<const int32_t> tokens);
   void Insert(const PrefixKey& key, KvPageId parent, KvPageId page,
               std::span<const int32_t> tokens);
-  KvPageState& At(KvPageId page) { return states_[static_cast<size_t>(Index(page))]; }
   void FreePage(KvPageId page, KvPageState state_before);
 
   std::vector<KvPageId> free_;  // a stack: the page returned last is the warmest

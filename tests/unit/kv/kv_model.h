@@ -86,8 +86,8 @@ class KvModel {
       match.pages.push_back(page);
       matched += kKvPageTokens;
     }
-    const auto left = std::span(prompt).subspan(
-        matched, std::min<size_t>(limit - matched, kKvPageTokens));
+    const auto left =
+        std::span(prompt).subspan(matched, std::min<size_t>(limit - matched, kKvPageTokens));
     const int parent = match.pages.empty() ? -1 : match.pages.back();
     std::tie(match.tail_source, match.tail_tokens) = Longest(salt, parent, left);
     return match;
@@ -99,8 +99,8 @@ class KvModel {
   }
   int Available() const { return static_cast<int>(free.size()) + Unreferenced(); }
   bool HasChildren(int number) const {
-    return std::ranges::any_of(
-        published, [&](const auto& entry) { return entry.second.parent == number; });
+    return std::ranges::any_of(published,
+                               [&](const auto& entry) { return entry.second.parent == number; });
   }
 
   void AddReference(int number) {

@@ -337,6 +337,13 @@ TEST(KvPool, CountsHitsMissesAndPages) {
   EXPECT_EQ(stats.pages_cached, 1);
 }
 
+TEST(KvPoolDeathTest, KnowsItsOwnPagesOnly) {
+  KvPool pool(4);
+  EXPECT_EQ(pool.state(KvPageId(3)), KvPageState::kFree);
+  EXPECT_DEATH((void)pool.state(KvPageId(4)), "no page of this pool");
+  EXPECT_DEATH((void)pool.state(kNoKvPage), "no page of this pool");
+}
+
 TEST(KvLeaseDeathTest, RefusesAMatchFromBeforeAPageLeft) {
   KvPool pool(4);
   RunThrough(pool, StreamTokens(0, 100));

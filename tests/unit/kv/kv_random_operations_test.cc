@@ -139,8 +139,8 @@ class KvRandomOperations : public testing::TestWithParam<uint64_t> {
     for (const int page : expected.pages) model_.AddReference(page);
     const int own = plan.pages - match.page_count;
     const bool keeps_tail =
-        expected.tail_tokens > 0 && (model_.published.at(expected.tail_source).references > 0 ||
-                                     model_.Available() > own);
+        expected.tail_tokens > 0 &&
+        (model_.published.at(expected.tail_source).references > 0 || model_.Available() > own);
     if (keeps_tail) model_.AddReference(expected.tail_source);
     ASSERT_NO_FATAL_FAILURE(TakePages(i, static_cast<size_t>(own)));
     ASSERT_EQ(lease.tail().tokens, keeps_tail ? expected.tail_tokens : 0);
@@ -271,8 +271,9 @@ class KvRandomOperations : public testing::TestWithParam<uint64_t> {
   void Press(int i) {
     Plan plan = DrawPlan();
     plan.bypass = true;
-    plan.pages = std::min<int32_t>(kPages, std::max(model_.Available() - static_cast<int>(Draw(4)) +
-                                                        static_cast<int>(Draw(2)), 1));
+    plan.pages = std::min<int32_t>(
+        kPages,
+        std::max(model_.Available() - static_cast<int>(Draw(4)) + static_cast<int>(Draw(2)), 1));
     bool admitted = false;
     Admit(i, plan, true, admitted);
   }
