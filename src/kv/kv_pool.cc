@@ -1,54 +1,206 @@
-// The free list behind leases.
+// The free list, the states of pages, and the leases that hold them.
 #include "kv/kv_pool.h"
+
+#include <algorithm>
 
 #include "base/check.h"
 
 namespace remontoir {
 
-KvPool::KvPool(int32_t page_count) {
-  REM_CHECK(page_count >= 0, "a pool can't have a negative number of pages");
-  leased_.resize(page_count);
-  free_.reserve(page_count);
+KvPool::KvPool(int32_t page_count, uint64_t hash_seed) : cache_(page_count, hash_seed) {
+  states_.resize(static_cast<size_t>(page_count));
+  free_.reserve(static_cast<size_t>(page_count));
   for (int32_t page = page_count - 1; page >= 0; --page) free_.push_back(KvPageId(page));
 }
 
-bool KvPool::TryTake(int32_t count, std::vector<KvPageId>& pages) {
-  if (count > pages_free()) return false;
-  for (int32_t i = 0; i < count; ++i) {
-    const KvPageId page = free_.back();
+KvPageState KvPool::state(KvPageId page) const {
+  REM_CHECK(Index(page) >= 0 && Index(page) < page_count(), "no page of this pool");
+  return states_[static_cast<size_t>(Index(page))];
+}
+
+KvStats KvPool::stats() const {
+  KvStats stats = counts_;
+  stats.pages_total = page_count();
+  stats.pages_free = pages_free();
+  stats.pages_cached = cache_.pages_unreferenced();
+  stats.pages_shared = cache_.pages_published() - stats.pages_cached;
+  stats.pages_leased = stats.pages_total - stats.pages_free - cache_.pages_published();
+  return stats;
+}
+
+int32_t KvPool::PagesNeeded(const PrefixMatch& match, int32_t pages) const {
+  if (match.page_count == 0) return pages;
+  REM_CHECK(match.removals == cache_.removals(), "a match from before a page left the cache");
+  int32_t needed = pages;
+  KvPageId page = match.last_page;
+  for (int32_t i = 0; i < match.page_count; ++i) {
+    if (cache_.references(page) > 0) --needed;
+    page = cache_.parent(page);
+  }
+  return needed;
+}
+
+void KvPool::ClearCache() {
+  for (KvPageId page = cache_.Evict(); page != kNoKvPage; page = cache_.Evict()) {
+    FreePage(page, KvPageState::kPublished);
+  }
+}
+
+KvPageId KvPool::TakePage() {
+  KvPageId page = kNoKvPage;
+  if (!free_.empty()) {
+    page = free_.back();
     free_.pop_back();
-    REM_CHECK(!leased_[Index(page)], "a free page is leased");
-    leased_[Index(page)] = 1;
-    pages.push_back(page);
+    REM_CHECK(state(page) == KvPageState::kFree, "a free page is held");
+  } else {
+    page = cache_.Evict();
+    if (page == kNoKvPage) return page;
+    REM_CHECK(state(page) == KvPageState::kPublished, "an evicted page wasn't published");
+    ++counts_.evictions;
+  }
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kLeased;
+  return page;
+}
+
+void KvPool::ReturnPage(KvPageId page) { FreePage(page, KvPageState::kLeased); }
+
+void KvPool::FreePage(KvPageId page, KvPageState state_before) {
+  REM_CHECK(state(page) == state_before, "a page is given back that wasn't held");
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kFree;
+  free_.push_back(page);
+}
+
+KvPageId KvPool::PublishFull(const PrefixKey& key, KvPageId parent, KvPageId page,
+                             std::span<const int32_t> tokens) {
+  const KvPageId twin = cache_.FindFull(key, parent, tokens);
+  if (twin != kNoKvPage) {
+    cache_.AddReference(twin);
+    return twin;
+  }
+  Insert(key, parent, page, tokens);
+  return page;
+}
+
+KvPageId KvPool::PublishTail(const PrefixKey& key, KvPageId parent, KvPageId page,
+                             std::span<const int32_t> tokens) {
+  const KvPageId covering = cache_.FindCovering(key, parent, tokens);
+  if (covering != kNoKvPage) {
+    // That was a use of it.
+    cache_.AddReference(covering);
+    cache_.DropReference(covering);
+    return kNoKvPage;
+  }
+  Insert(key, parent, page, tokens);
+  return page;
+}
+
+void KvPool::Insert(const PrefixKey& key, KvPageId parent, KvPageId page,
+                    std::span<const int32_t> tokens) {
+  REM_CHECK(state(page) == KvPageState::kLeased, "only a lease's own page can be published");
+  cache_.Insert(key, parent, page, tokens);
+  states_[static_cast<size_t>(Index(page))] = KvPageState::kPublished;
+  for (KvPageId covered = cache_.TakeCoveredBy(page); covered != kNoKvPage;
+       covered = cache_.TakeCoveredBy(page)) {
+    FreePage(covered, KvPageState::kPublished);
+  }
+}
+
+KvLease::KvLease(KvPool& pool, int32_t pages_max)
+    : pool_(pool), pages_max_(static_cast<size_t>(pages_max)) {
+  pages_.reserve(pages_max_);
+  nodes_.reserve(pages_max_);
+}
+
+bool KvLease::Reserve(const PrefixMatch& match, int32_t pages) {
+  REM_CHECK(pages_.empty(), "a lease reserves once");
+  REM_CHECK(pages >= 0 && static_cast<size_t>(pages) <= pages_max_,
+            "a reservation is longer than the longest sequence");
+  REM_CHECK(match.tokens() == 0 || match.page_count < pages, "a match leaves no page to its lease");
+  if (!pool_.CanReserve(match, pages)) return false;
+  PrefixCache& cache = pool_.cache_;
+  REM_CHECK(match.tokens() == 0 || match.removals == cache.removals(),
+            "a match from before a page left the cache");
+
+  nodes_.resize(static_cast<size_t>(match.page_count));
+  KvPageId page = match.last_page;
+  for (size_t i = nodes_.size(); i-- > 0; page = cache.parent(page)) {
+    nodes_[i] = page;
+    cache.AddReference(page);
+  }
+  pages_.assign(nodes_.begin(), nodes_.end());
+  const int32_t own = pages - match.page_count;
+  bool keeps_tail = match.tail_tokens > 0;
+  if (keeps_tail) {
+    const int32_t spare = pool_.pages_available() - own;
+    keeps_tail = spare > 0 || cache.references(match.tail_source) > 0;
+    if (keeps_tail) cache.AddReference(match.tail_source);
+  }
+  for (int32_t i = 0; i < own; ++i) {
+    pages_.push_back(pool_.TakePage());
+    REM_CHECK(pages_.back() != kNoKvPage, "available pages weren't");
+  }
+  if (keeps_tail) tail_ = {match.tail_source, pages_[nodes_.size()], match.tail_tokens};
+
+  key_ = match.key;
+  publishes_ = match.looked_up;
+  tokens_matched_ = match.page_count * kKvPageTokens + tail_.tokens;
+  if (match.looked_up) {
+    ++(tokens_matched_ > 0 ? pool_.counts_.hits : pool_.counts_.misses);
+    pool_.counts_.tokens_matched += tokens_matched_;
+    pool_.counts_.tail_copies += keeps_tail ? 1 : 0;
   }
   return true;
 }
 
-void KvPool::Return(std::span<const KvPageId> pages) {
-  // Last first: the next lease gets them in the same order.
-  for (size_t i = pages.size(); i-- > 0;) {
-    REM_CHECK(leased_[Index(pages[i])], "a returned page wasn't leased");
-    leased_[Index(pages[i])] = 0;
-    free_.push_back(pages[i]);
+void KvLease::TailCopied() {
+  if (tail_.tokens > 0) pool_.cache_.DropReference(tail_.source);
+  tail_ = {};
+}
+
+bool KvLease::Grow() {
+  if (pages_.size() >= pages_max_) return false;
+  const KvPageId page = pool_.TakePage();
+  if (page == kNoKvPage) return false;
+  pages_.push_back(page);
+  return true;
+}
+
+void KvLease::Publish(std::span<const int32_t> tokens) {
+  REM_CHECK(publishes_, "published without a key");
+  REM_CHECK(tail_.tokens == 0, "published before the tail was copied");
+  REM_CHECK(static_cast<int64_t>(tokens.size()) <= tokens_max(), "more tokens than room");
+  const size_t full = tokens.size() / kKvPageTokens;
+  while (nodes_.size() < full) {
+    const size_t i = nodes_.size();
+    nodes_.push_back(pool_.PublishFull(key_, parent(), pages_[i],
+                                       tokens.subspan(i * kKvPageTokens, kKvPageTokens)));
   }
 }
 
-KvLease::KvLease(KvPool& pool, int32_t pages_max) : pool_(pool), pages_max_(pages_max) {
-  pages_.reserve(pages_max);
+void KvLease::PublishAndRelease(std::span<const int32_t> tokens) {
+  Publish(tokens);
+  const std::span<const int32_t> rest =
+      tokens.subspan(std::min(nodes_.size() * kKvPageTokens, tokens.size()));
+  if (!rest.empty()) {
+    const KvPageId page = pool_.PublishTail(key_, parent(), pages_[nodes_.size()], rest);
+    if (page != kNoKvPage) nodes_.push_back(page);
+  }
+  Release();
 }
-
-bool KvLease::Reserve(int32_t pages) {
-  REM_CHECK(pages_.empty(), "a lease reserves once");
-  REM_CHECK(pages >= 0 && static_cast<size_t>(pages) <= pages_max_,
-            "a reservation is longer than the longest sequence");
-  return pool_.TryTake(pages, pages_);
-}
-
-bool KvLease::Grow() { return pages_.size() < pages_max_ && pool_.TryTake(1, pages_); }
 
 void KvLease::Release() {
-  pool_.Return(pages_);
+  TailCopied();
+  // Last first: pages leave the cache before those above them, and the next lease gets them in the
+  // same order.
+  for (size_t i = pages_.size(); i-- > 0;) {
+    const bool referenced = i < nodes_.size();
+    if (referenced) pool_.cache_.DropReference(nodes_[i]);
+    if (!referenced || nodes_[i] != pages_[i]) pool_.ReturnPage(pages_[i]);
+  }
   pages_.clear();
+  nodes_.clear();
+  publishes_ = false;
+  tokens_matched_ = 0;
 }
 
 }  // namespace remontoir
