@@ -87,8 +87,7 @@ int64_t ActivationBytesMax(const Program& program, const KvLayout& layout,
       scratch = std::max(scratch, ScratchBytes(*op, layout.layer(op->layer), limits, workers));
     }
   }
-  return static_cast<int64_t>(
-      std::min<Wide>(bytes + scratch, std::numeric_limits<int64_t>::max()));
+  return static_cast<int64_t>(std::min<Wide>(bytes + scratch, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace remontoir

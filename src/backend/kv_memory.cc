@@ -40,11 +40,10 @@ Result<KvMemory> KvMemory::Take(int64_t page_bytes, const KvMemoryOptions& optio
   memory.dynamic_ = {KvPageId(static_cast<int32_t>(arena)), static_cast<int32_t>(dynamic)};
   memory.taken_.resize(static_cast<size_t>(dynamic / memory.granule_));
   // The pages between the arena's last and the next multiple of the granule stay closed.
-  const int64_t bytes =
-      RoundUp(options.arena_pages * page_bytes, MemoryRegion::kSystemPageBytes);
-  REM_ASSIGN_OR_RETURN(memory.region_,
-                       MemoryRegion::TakeWithReserve(
-                           bytes, (arena + dynamic) * page_bytes - bytes, "KV pages"));
+  const int64_t bytes = RoundUp(options.arena_pages * page_bytes, MemoryRegion::kSystemPageBytes);
+  REM_ASSIGN_OR_RETURN(
+      memory.region_,
+      MemoryRegion::TakeWithReserve(bytes, (arena + dynamic) * page_bytes - bytes, "KV pages"));
   memory.region_.Prefault(pool, progress);
   if (options.lock && arena > 0) {
     const Status locked = memory.region_.Lock();
@@ -59,8 +58,8 @@ Result<KvMemory> KvMemory::Take(int64_t page_bytes, const KvMemoryOptions& optio
 Status KvMemory::TakeDynamic(KvPageRange range) {
   const size_t first = CheckRange(range, false);
   const int64_t bytes = range.count * page_bytes_;
-  REM_RETURN_IF_ERROR(region_.MapReserve(Index(range.begin) * page_bytes_, bytes)
-                          .WithContext("dynamic KV pages"));
+  REM_RETURN_IF_ERROR(
+      region_.MapReserve(Index(range.begin) * page_bytes_, bytes).WithContext("dynamic KV pages"));
   std::fill_n(taken_.begin() + static_cast<int64_t>(first), range.count / granule_, uint8_t{1});
   report_.dynamic_bytes += bytes;
   return Status::Ok();

@@ -65,10 +65,10 @@ TEST(CopyKvLayerTokens, CopiesEveryBitOfTheTokensAndNothingOutsideThePage) {
       // Values of later tokens are another's: they stay.
       const int64_t values = layout.value_offset(0, 0);
       const int64_t row = type == DType::kQ8_0 ? 80 : RowBytes(type, 80);
-      ASSERT_EQ(std::memcmp(page + values + tokens * row,
-                            before.data() + kMargin + values + tokens * row,
-                            static_cast<size_t>((kKvPageTokens - tokens) * row)),
-                0);
+      ASSERT_EQ(
+          std::memcmp(page + values + tokens * row, before.data() + kMargin + values + tokens * row,
+                      static_cast<size_t>((kKvPageTokens - tokens) * row)),
+          0);
       ASSERT_EQ(std::memcmp(to.data(), before.data(), kMargin), 0);
       ASSERT_EQ(std::memcmp(page + page_bytes, before.data() + kMargin + page_bytes, kMargin), 0);
     }

@@ -47,13 +47,12 @@ TEST(OpenModel, ProgressEndsWithTheArena) {
   int64_t last_total = 0;
   LoadEngineOptions options = Small();
   options.kv_memory_bytes = 1 << 20;
-  const Result<LoadedModel> model =
-      OpenModel(File(), options, [&](int64_t done, int64_t total) {
-        EXPECT_GE(done, last_done);
-        EXPECT_LE(done, total);
-        last_done = done;
-        last_total = total;
-      });
+  const Result<LoadedModel> model = OpenModel(File(), options, [&](int64_t done, int64_t total) {
+    EXPECT_GE(done, last_done);
+    EXPECT_LE(done, total);
+    last_done = done;
+    last_total = total;
+  });
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(last_done, last_total);
   EXPECT_GT(last_total, model->runner->backend().kv_bytes());
