@@ -59,7 +59,9 @@ BenchRunner::BenchRunner(LoadedModel model, ModelWork work)
   for (size_t i = 0; i < tokens_.size(); ++i) {
     tokens_[i] = static_cast<int32_t>(random.Bits(i) % vocabulary);
   }
-  for (int32_t page = 0; page < model_.plan.kv_page_count; ++page) pages_.push_back(KvPageId(page));
+  for (int32_t page = 0; page < model_.plan.memory.kv_page_count; ++page) {
+    pages_.push_back(KvPageId(page));
+  }
 }
 
 // With short sequences: deep ones would take minutes.

@@ -131,8 +131,15 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
         ->allow_extra_args(false);
     add_switch("--any-model-name", "server.any_model_name", "true",
                "Answer whatever model name a request gives");
-    add_switch("--enable-kv-prefetch", "kv_cache.strategy", "bucketed_prealloc_v2",
-               "KV room in buckets, pre-faulted and locked (no effect yet)");
+    command.add_flag_callback(
+        "--enable-kv-prefetch",
+        [&flags] {
+          const char* const kFlag = "--enable-kv-prefetch";
+          flags.overrides.push_back(
+              {kFlag, "kv_cache.strategy", ScalarValue("bucketed_prealloc_v2")});
+          flags.overrides.push_back({kFlag, "kv_cache.lock", ScalarValue("true")});
+        },
+        "KV room in buckets, pre-faulted and locked");
     add_switch("--use-custom-flash-attn", "attention.mode", "auto",
                "Attention that may skip in long contexts (no effect yet)");
   }

@@ -35,6 +35,12 @@ bool IsPartNumber(std::string_view text) {
          IsNumber(text.substr(10));
 }
 
+// "locked, 1440 MiB in huge pages"
+std::string DescribeBacking(const MemoryState& state) {
+  return std::string(Name(state.state)) + ", " + std::to_string(state.huge_bytes >> 20) +
+         " MiB in huge pages";
+}
+
 }  // namespace
 
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
@@ -52,6 +58,8 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.rope = {config.model.rope_freq_scale, config.model.rope_freq_base_scale};
   options.kv_type = KvDType(config.kv_cache.type);
   options.kv_memory_bytes = config.kv_cache.memory.value_or(0);
+  options.dynamic_memory_bytes = config.kv_cache.dynamic_memory_max.value_or(0);
+  options.lock_memory = config.kv_cache.lock;
   return options;
 }
 
@@ -76,6 +84,7 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
                                     [&](int64_t done, int64_t total) { bar.Update(done, total); }));
   }
   LogNotes(loaded.model.runner->backend().weights_report());
+  for (const std::string& note : loaded.model.plan.kv_memory.notes) LogWarning(note);
   const double seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
   return std::make_unique<LocalModel>(LocalModel{ModelNameOf(path), std::move(tokenizer),
                                                  std::move(chat_template), seconds,
@@ -109,18 +118,19 @@ ServedModel Served(LocalModel& model, const Config& config) {
   served.path = config.model.file;
   served.backend = model.loaded.model.runner->backend().Describe();
   served.sequences_max = model.loaded.model.runner->limits().sequences_max;
-  served.kv_room_tokens = int64_t{model.loaded.model.plan.kv_page_count} * kKvPageTokens;
+  served.kv_room_tokens = int64_t{model.loaded.model.plan.memory.kv_page_count} * kKvPageTokens;
   return served;
 }
 
 std::string Describe(const LocalModel& model) {
   const ModelRunner& runner = *model.loaded.model.runner;
-  const MemoryPlan& plan = model.loaded.model.plan;
-  const int64_t tokens = int64_t{plan.kv_page_count} * kKvPageTokens;
+  const EnginePlan& plan = model.loaded.model.plan;
+  const int64_t tokens = int64_t{plan.memory.kv_page_count} * kKvPageTokens;
   return model.name + ": context " + std::to_string(runner.limits().context_max) + ", " +
          std::to_string(runner.limits().sequences_max) + " sequences, KV room for " +
-         std::to_string(tokens) + " tokens (" + std::to_string(plan.kv_bytes >> 20) + " MiB of " +
-         std::string(Info(model.loaded.model.kv_type).name) + "), " +
+         std::to_string(tokens) + " tokens (" + std::to_string(plan.memory.kv_bytes >> 20) +
+         " MiB of " + std::string(Info(plan.kv_type).name) + ", " +
+         DescribeBacking(plan.kv_memory.arena) + "), " +
          model.loaded.model.runner->backend().Describe();
 }
 

@@ -8,8 +8,9 @@
 
 namespace remontoir {
 
-// Prints the memory of weights, keys and values, and activations beside what is free. An error says
-// what is needed, what is free, and which key to lower.
+// Prints the memory of weights, activations, keys and values beside what is free, whether it fits
+// or not; the error for what doesn't fit says what is needed, what is free and which key to lower.
+// The file's tensor data may be missing.
 Status Plan(const PlanOptions& options, std::FILE* out);
 
 }  // namespace remontoir

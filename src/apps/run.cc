@@ -161,6 +161,8 @@ Status Run(const RunOptions& options) {
   const SystemClock clock;
   EngineChoice choice = options.engine;
   choice.config.engine.sequences_max = 1;
+  // Nobody waits for a chat of one to be swapped in, and its first line shouldn't be a warning.
+  choice.config.kv_cache.lock = false;
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<LocalModel> model, OpenLocalModel(choice, clock));
   loading.store(false);
   Conversation conversation(*model, options);

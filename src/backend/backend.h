@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/kv_memory.h"
 #include "backend/program.h"
 #include "backend/repack_cache.h"
 #include "backend/step_profile.h"
@@ -71,12 +72,30 @@ class Backend {
   virtual const WeightsReport& weights_report() const = 0;
 
   // Takes all memory: KV pages and activations for any round within the limits. After it, Run
-  // allocates nothing.
-  virtual Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
-                         const RoundLimits& limits) = 0;
+  // allocates nothing. Progress, if any, counts bytes of the KV arena.
+  virtual Status Prepare(Program program, const KvLayout& layout, const KvMemoryOptions& kv_memory,
+                         const RoundLimits& limits, const MemoryProgress& progress = nullptr) = 0;
 
-  // Runs the program. Inputs must lie within the limits and name valid pages (checked: a violation
-  // is a bug of ours).
+  // --- Memory of keys and values, after Prepare, between rounds. Pages of the arena are numbered
+  // 0 ... KvMemoryOptions::arena_pages - 1.
+
+  // The numbers of dynamic pages. Ranges of them begin and end at multiples of the granule.
+  virtual KvPageRange dynamic_pages() const = 0;
+  virtual int32_t dynamic_granule() const = 0;
+  // Asks the system for a range's memory, faults it in and zeroes it: the old way to prepare a
+  // request, slow on purpose. ResourceExhausted when the system has none. GiveBackDynamic returns
+  // such a range to it.
+  virtual Status TakeDynamic(KvPageRange range) = 0;
+  virtual void GiveBackDynamic(KvPageRange range) = 0;
+
+  // Keys and values of the first `tokens` tokens of a page, in every layer and head, into another
+  // page, bit for bit. What the other page held of later tokens is lost. Allocates nothing.
+  virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
+
+  virtual const KvMemoryReport& kv_memory_report() const = 0;
+
+  // Runs the program. Inputs must lie within the limits and name pages of the arena or dynamic ones
+  // that are taken (checked: a violation is a bug of ours).
   virtual void Run(const RoundInputs& inputs) = 0;
 
   // For benches, after Prepare: the steps that every Run goes through, in order, and where from now
@@ -91,7 +110,7 @@ class Backend {
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
 
   virtual int64_t weights_bytes() const = 0;
-  virtual int64_t kv_bytes() const = 0;
+  virtual int64_t kv_bytes() const = 0;  // of the arena's pages
   virtual int64_t activation_bytes() const = 0;
   virtual std::string Describe() const = 0;  // "cpu, 2 threads, avx2"
 };
@@ -101,6 +120,9 @@ struct CpuBackendOptions {
   ComputeMode compute = ComputeMode::kAuto;
   RepackCacheOptions repack_cache = {};  // none
 };
+
+// The threads that a backend of these options computes with.
+int32_t CpuThreads(const CpuBackendOptions& options);
 
 // The CPU back end. REMONTOIR_ISA=scalar forces the scalar kernels.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);

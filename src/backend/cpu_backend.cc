@@ -13,7 +13,8 @@
 #include "backend/cpu_program.h"
 #include "backend/cpu_step.h"
 #include "backend/cpu_weights.h"
-#include "backend/memory_region.h"
+#include "backend/kv_copy.h"
+#include "backend/kv_memory.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/worker_pool.h"
@@ -77,8 +78,16 @@ class CpuBackend final : public Backend, private TileJob {
   void PackWeights(const WeightsRead& on_read) override;
   const WeightsReport& weights_report() const override { return weights_report_; }
 
-  Status Prepare(Program program, const KvLayout& layout, int32_t page_count,
-                 const RoundLimits& limits) override;
+  Status Prepare(Program program, const KvLayout& layout, const KvMemoryOptions& kv_memory,
+                 const RoundLimits& limits, const MemoryProgress& progress) override;
+
+  KvPageRange dynamic_pages() const override { return kv_memory_.dynamic_pages(); }
+  int32_t dynamic_granule() const override { return kv_memory_.granule(); }
+  Status TakeDynamic(KvPageRange range) override { return kv_memory_.TakeDynamic(range); }
+  void GiveBackDynamic(KvPageRange range) override { kv_memory_.GiveBackDynamic(range); }
+  void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) override;
+  const KvMemoryReport& kv_memory_report() const override { return kv_memory_.report(); }
+
   void Run(const RoundInputs& inputs) override;
   std::vector<StepDescription> DescribeSteps() const override;
   void TimeSteps(std::span<double> seconds) override;
@@ -86,7 +95,7 @@ class CpuBackend final : public Backend, private TileJob {
   std::span<const float> ActivationRows(ActivationId id) const override;
 
   int64_t weights_bytes() const override { return weights_.bytes(); }
-  int64_t kv_bytes() const override { return round_.kv_pages.page_bytes * round_.kv_pages.count; }
+  int64_t kv_bytes() const override { return kv_memory_.page_bytes() * kv_memory_.arena_pages(); }
   int64_t activation_bytes() const override {
     return program_ == nullptr ? 0 : program_->activation_bytes;
   }
@@ -110,7 +119,7 @@ class CpuBackend final : public Backend, private TileJob {
   RoundState round_;
   RoundLimits limits_;
   std::unique_ptr<KvLayout> layout_;
-  MemoryRegion kv_memory_;
+  KvMemory kv_memory_;
   std::unique_ptr<CpuProgram> program_;  // null before Prepare
   std::span<double> step_seconds_;       // [steps] or empty: nobody times them
 };
@@ -124,27 +133,32 @@ void CpuBackend::PackWeights(const WeightsRead& on_read) {
   weights_report_.seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
 }
 
-Status CpuBackend::Prepare(Program program, const KvLayout& layout, int32_t page_count,
-                           const RoundLimits& limits) {
+Status CpuBackend::Prepare(Program program, const KvLayout& layout,
+                           const KvMemoryOptions& kv_memory, const RoundLimits& limits,
+                           const MemoryProgress& progress) {
   REM_CHECK(program_ == nullptr, "Prepare comes once");
-  if (page_count < 1) return InvalidArgument("a KV arena has at least one page");
   if (!packed_) PackWeights(nullptr);
   limits_ = limits;
   layout_ = std::make_unique<KvLayout>(layout);
   auto compiled = std::make_unique<CpuProgram>();
   REM_RETURN_IF_ERROR(
       CompileCpuProgram(program, weights_, *layout_, limits, &round_, compiled.get()));
-  if (layout_->page_bytes() > INT64_MAX / page_count) {
-    return ResourceExhausted("KV pages: more bytes than an address can count");
-  }
   REM_ASSIGN_OR_RETURN(kv_memory_,
-                       MemoryRegion::Take(layout_->page_bytes() * page_count, "KV pages"));
-  kv_memory_.Prefault(pool_);
+                       KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
   compiled->memory.Prefault(pool_);
-  round_.kv_pages = {kv_memory_.data(), layout_->page_bytes(), page_count};
+  round_.kv_pages = {kv_memory_.base(), layout_->page_bytes()};
   round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));
   program_ = std::move(compiled);
   return Status::Ok();
+}
+
+void CpuBackend::CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) {
+  REM_CHECK(from != to && kv_memory_.Has(from) && kv_memory_.Has(to), "two KV pages");
+  const std::byte* source = round_.kv_pages.Page(from);
+  std::byte* target = round_.kv_pages.Page(to);
+  pool_.ParallelFor(layout_->layer_count(), [&](int32_t layer) {
+    CopyKvLayerTokens(*layout_, layer, source, target, tokens);
+  });
 }
 
 void CpuBackend::Run(const RoundInputs& inputs) {
@@ -211,7 +225,7 @@ void CpuBackend::PlaceRows(size_t s) {
   REM_CHECK(pages * kKvPageTokens >= keys, "a page for every key");
   const KvPageId* table = in.page_table.data() + in.page_table_begin[s];
   for (int64_t p = 0; p * kKvPageTokens < keys; ++p) {
-    REM_CHECK(Index(table[p]) >= 0 && Index(table[p]) < round_.kv_pages.count, "a KV page");
+    REM_CHECK(kv_memory_.Has(table[p]), "a KV page");
   }
   const int32_t* positions = in.positions.data() + row_begin;
   KvSlot* slots = round_.kv_slots.data() + row_begin;
@@ -245,6 +259,11 @@ std::string CpuBackend::Describe() const {
 
 }  // namespace
 
+int32_t CpuThreads(const CpuBackendOptions& options) {
+  const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
+  return std::min(options.threads > 0 ? options.threads : std::max(1, cores), kThreadsMax);
+}
+
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
   const KernelTable* kernels = &BestKernels();
   if (const char* forced = std::getenv("REMONTOIR_ISA"); forced != nullptr && *forced != '\0') {
@@ -258,10 +277,8 @@ Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options
     return InvalidArgument("threads: " + std::to_string(options.threads) + ", wanted 0 ... " +
                            std::to_string(kThreadsMax));
   }
-  const auto cores = static_cast<int32_t>(std::thread::hardware_concurrency());
-  const int32_t threads =
-      options.threads > 0 ? options.threads : std::min(std::max(1, cores), kThreadsMax);
-  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, threads, options));
+  return std::unique_ptr<Backend>(
+      std::make_unique<CpuBackend>(*kernels, CpuThreads(options), options));
 }
 
 }  // namespace remontoir

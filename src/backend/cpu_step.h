@@ -50,11 +50,10 @@ struct KvSlot {
   int32_t slot = 0;  // of the page's kKvPageTokens
 };
 
-// The KV arena, page by page.
+// Where KV pages are, of the arena and dynamic ones.
 struct KvPages {
   std::byte* base = nullptr;
   int64_t page_bytes = 0;
-  int32_t count = 0;
 
   std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
 };

@@ -50,6 +50,7 @@ struct KvCacheConfig {
   KvType type = KvType::kF16;
   int64_t reserve_tokens_default = 1024;  // reserved for the answer when max_tokens is not given
   std::optional<int64_t> dynamic_memory_max;  // bytes; unset: one full context
+  bool lock = true;  // keep the room in memory where the system's limit allows it
 };
 
 struct DynamicBatchingConfig {

@@ -150,8 +150,13 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadInteger(v, 1, kTokensMax), c.kv_cache.reserve_tokens_default);
      }},
+    {"kv_cache.lock", "true or false", "true",
+     "Lock the room taken at start in memory; where the memlock limit forbids it, the log says so "
+     "and the room may be swapped out",
+     [](Config& c, const ConfigValue& v) { return Put(ReadBoolean(v), c.kv_cache.lock); }},
     {"kv_cache.dynamic_memory_max", "memory size or auto", "auto",
-     "Bound of the dynamic strategy's memory; auto: one full context",
+     "Bound of the dynamic strategy's memory; auto: one full context, or a quarter of what is left "
+     "where that is less",
      [](Config& c, const ConfigValue& v) {
        return PutUnlessAuto(v, ReadMemorySize(v), c.kv_cache.dynamic_memory_max);
      },

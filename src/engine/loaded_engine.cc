@@ -1,8 +1,9 @@
 // File, info, plan, backend, runner, engine.
 #include "engine/loaded_engine.h"
 
-#include <algorithm>
 #include <utility>
+
+#include "model/model_memory.h"
 
 namespace remontoir {
 
@@ -16,26 +17,50 @@ LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& sh
   return load;
 }
 
+EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
+                      const LoadEngineOptions& options, int64_t free_bytes) {
+  const LoadOptions load = LoadOptionsOf(options, info.shape);
+  const RoundLimits limits = MakeRoundLimits(info.shape, load);
+  const bool float32 = options.backend.compute == ComputeMode::kF32;
+  const ModelMemory model = PlanModelMemory(file, info, load, CpuThreads(options.backend), float32);
+  EnginePlan plan;
+  plan.context_max = limits.context_max;
+  plan.sequences_max = limits.sequences_max;
+  plan.round_tokens_max = limits.rows_max;
+  plan.kv_type = load.kv_type;
+  plan.page_bytes = MakeKvLayout(info.shape, load.kv_type).page_bytes();
+  plan.mapped_bytes = model.mapped_bytes;
+  plan.missing_bytes = file.missing_bytes();
+  const MemoryPlanInputs inputs = {.weights_bytes = model.weights_bytes,
+                                   .activation_bytes = model.activation_bytes,
+                                   .page_bytes = plan.page_bytes,
+                                   .context_max = limits.context_max,
+                                   .sequences_max = limits.sequences_max,
+                                   .free_bytes = free_bytes,
+                                   .kv_memory_bytes = options.kv_memory_bytes,
+                                   .dynamic_bytes_max = options.dynamic_memory_bytes,
+                                   .dynamic = options.dynamic};
+  plan.memory = PlanMemory(inputs);
+  plan.fits = CheckFits(plan.memory, inputs);
+  return plan;
+}
+
 Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress) {
   LoadedModel model;
   model.file = std::make_unique<ModelFile>(std::move(file));
   REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
   model.info = std::make_unique<ModelInfo>(std::move(info));
+  model.plan = PlanEngine(*model.file, *model.info, options, FreeMemoryBytes());
+  REM_RETURN_IF_ERROR(model.plan.fits);
   LoadOptions load = LoadOptionsOf(options, model.info->shape);
-  model.kv_type = load.kv_type;
-  const KvLayout layout = MakeKvLayout(model.info->shape, load.kv_type);
-  // Packed weights take about what the file takes; they come first.
-  const int64_t free_bytes = FreeMemoryBytes() - model.file->size_bytes();
-  REM_ASSIGN_OR_RETURN(model.plan, PlanMemory({.page_bytes = layout.page_bytes(),
-                                               .context_max = load.context_max,
-                                               .sequences_max = load.sequences_max,
-                                               .free_bytes = std::max<int64_t>(free_bytes, 0),
-                                               .kv_memory_bytes = options.kv_memory_bytes}));
-  load.kv_page_count = model.plan.kv_page_count;
+  load.kv_memory = {.arena_pages = model.plan.memory.kv_page_count,
+                    .dynamic_pages = model.plan.memory.dynamic_page_count,
+                    .lock = options.lock_memory};
   REM_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(options.backend));
   REM_ASSIGN_OR_RETURN(model.runner,
                        LoadModel(*model.file, *model.info, std::move(backend), load, progress));
+  model.plan.kv_memory = model.runner->backend().kv_memory_report();
   return model;
 }
 
@@ -44,7 +69,7 @@ Result<LoadedEngine> OpenEngine(ModelFile file, const LoadEngineOptions& options
   LoadedEngine loaded;
   REM_ASSIGN_OR_RETURN(loaded.model, OpenModel(std::move(file), options, progress));
   REM_ASSIGN_OR_RETURN(loaded.engine, Engine::Create(*loaded.model.runner, clock, options.engine,
-                                                     loaded.model.plan.kv_page_count));
+                                                     loaded.model.plan.memory.kv_page_count));
   return loaded;
 }
 

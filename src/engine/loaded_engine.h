@@ -20,21 +20,27 @@ struct LoadEngineOptions {
   EngineOptions engine;
   int32_t context_max = 0;  // 0: as trained
   RopeAdjustment rope;
-  DType kv_type = DType::kF16;  // kF32 is implied by ComputeMode::kF32
-  int64_t kv_memory_bytes = 0;  // 0: auto
+  DType kv_type = DType::kF16;       // kF32 is implied by ComputeMode::kF32
+  int64_t kv_memory_bytes = 0;       // of the arena; 0: auto
+  int64_t dynamic_memory_bytes = 0;  // of dynamic pages, at most; 0: auto
+  bool dynamic = false;              // no arena: every request asks the system for its room
+  bool lock_memory = false;          // the arena, where the system lets us
 };
 
 // What the loader gets from them: the context as trained unless it is given, float32 keys and
 // values where everything is float32.
 LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape);
 
+// What this engine would take where `free_bytes` are free. `file` may be open by its header.
+EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
+                      const LoadEngineOptions& options, int64_t free_bytes);
+
 // A loaded model without the loop, for callers that drive rounds themselves.
 struct LoadedModel {
   std::unique_ptr<ModelFile> file;
   std::unique_ptr<ModelInfo> info;
   std::unique_ptr<ModelRunner> runner;
-  MemoryPlan plan;
-  DType kv_type = DType::kF16;  // in force, whatever was asked for
+  EnginePlan plan;  // with what became of it
 };
 
 struct LoadedEngine {
@@ -42,6 +48,7 @@ struct LoadedEngine {
   std::unique_ptr<Engine> engine;  // last: it stops before the model goes
 };
 
+// Refuses, before anything is taken, what doesn't fit into free memory.
 Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress);
 

@@ -1,23 +1,26 @@
-// The KV share of memory, and the system's word on what is free.
+// The shares of memory, and the system's word on what is free.
 #include "engine/memory_plan.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <string>
+#include <limits>
+#include <string_view>
 
+#include "base/check.h"
 #include "tensor/kv_layout.h"
 
 namespace remontoir {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr int64_t kBytesMax = std::numeric_limits<int64_t>::max();
+// Pages of arena and dynamic region together are counted in 32 bits, with room to round up.
+constexpr int64_t kPagesMax = int64_t{1} << 29;
 
-std::string GiB(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.2f GiB", static_cast<double>(bytes) / kGiB);
-  return text;
-}
+// Sums and products of sizes from a file or a configuration end at the largest number.
+using Wide = __int128;
+int64_t Clamped(Wide bytes) { return static_cast<int64_t>(std::min<Wide>(bytes, kBytesMax)); }
 
 // The number after the word `key` in a file of words; with an empty key the file's first number.
 // -1 if there is none ("max" in a control group without a limit).
@@ -30,38 +33,104 @@ int64_t ReadNumber(const char* path, std::string_view key) {
   return file >> value ? value : -1;
 }
 
+int64_t ContextPages(const MemoryPlanInputs& inputs) {
+  return (int64_t{inputs.context_max} + kKvPageTokens - 1) / kKvPageTokens;
+}
+
+int64_t FreeAfter(const MemoryPlanInputs& inputs, Wide taken) {
+  return static_cast<int64_t>(std::max<Wide>(inputs.free_bytes - taken, 0));
+}
+
+int64_t PlanArena(const MemoryPlanInputs& inputs) {
+  if (inputs.dynamic) return 0;
+  if (inputs.kv_memory_bytes > 0) return inputs.kv_memory_bytes / inputs.page_bytes;
+  const int64_t left = FreeAfter(inputs, Wide{inputs.weights_bytes} + inputs.activation_bytes);
+  const int64_t full = ContextPages(inputs) * inputs.sequences_max;
+  return std::max<int64_t>(inputs.sequences_max, std::min(full, left / 4 / inputs.page_bytes));
+}
+
+int64_t PlanDynamic(const MemoryPlanInputs& inputs, int64_t arena_pages) {
+  if (inputs.dynamic_bytes_max > 0) return inputs.dynamic_bytes_max / inputs.page_bytes;
+  const Wide taken =
+      Wide{inputs.weights_bytes} + inputs.activation_bytes + Wide{arena_pages} * inputs.page_bytes;
+  const int64_t room = FreeAfter(inputs, taken) / 4 / inputs.page_bytes;
+  // Without an arena a sequence must find a page there.
+  return std::max<int64_t>(inputs.dynamic ? 1 : 0, std::min(ContextPages(inputs), room));
+}
+
+std::string Advice(const MemoryPlan& plan, const MemoryPlanInputs& inputs) {
+  if (plan.weights_bytes >= plan.free_bytes) {
+    return "the weights alone take " + GiB(plan.weights_bytes) +
+           ": choose a smaller model, or one of fewer bits a weight";
+  }
+  if (plan.activation_bytes > plan.free_bytes - plan.weights_bytes) {
+    return "activations take " + GiB(plan.activation_bytes) +
+           ": lower engine.round_tokens_max or model.context";
+  }
+  const bool arena_fits =
+      plan.weights_bytes + plan.activation_bytes <= plan.free_bytes - plan.kv_bytes;
+  if (arena_fits) return "lower kv_cache.dynamic_memory_max or model.context";
+  if (inputs.kv_memory_bytes > 0) return "lower kv_cache.memory";
+  // On auto it is a page a sequence already.
+  return "lower engine.sequences_max";
+}
+
 }  // namespace
 
-Result<MemoryPlan> PlanMemory(const MemoryPlanInputs& inputs) {
-  const int64_t pages_each = (int64_t{inputs.context_max} + kKvPageTokens - 1) / kKvPageTokens;
-  const int64_t full_pages = pages_each * inputs.sequences_max;
-  int64_t pages = full_pages;
-  if (inputs.kv_memory_bytes > 0) {
-    pages = std::min(full_pages, inputs.kv_memory_bytes / inputs.page_bytes);
-  } else {
-    pages = std::min(full_pages, inputs.free_bytes / 4 / inputs.page_bytes);
-  }
-  const int64_t bytes = pages * inputs.page_bytes;
+std::string GiB(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f GiB", static_cast<double>(bytes) / kGiB);
+  return text;
+}
+
+MemoryPlan PlanMemory(const MemoryPlanInputs& inputs) {
+  REM_CHECK(inputs.page_bytes > 0, "a page has bytes");
+  MemoryPlan plan;
+  plan.weights_bytes = inputs.weights_bytes;
+  plan.activation_bytes = inputs.activation_bytes;
+  plan.free_bytes = inputs.free_bytes;
+  plan.kv_page_count = static_cast<int32_t>(std::min(PlanArena(inputs), kPagesMax));
+  plan.kv_bytes = Clamped(Wide{plan.kv_page_count} * inputs.page_bytes);
+  int64_t dynamic = std::min(PlanDynamic(inputs, plan.kv_page_count), kPagesMax);
+  // Ranges of them are whole granules.
+  const int64_t granule = KvPageGranule(inputs.page_bytes);
+  dynamic = (dynamic + granule - 1) / granule * granule;
+  plan.dynamic_page_count = static_cast<int32_t>(dynamic);
+  plan.dynamic_bytes = Clamped(Wide{dynamic} * inputs.page_bytes);
+  plan.total_bytes = Clamped(Wide{plan.weights_bytes} + plan.activation_bytes + plan.kv_bytes +
+                             plan.dynamic_bytes);
+  return plan;
+}
+
+Status CheckFits(const MemoryPlan& plan, const MemoryPlanInputs& inputs) {
   // Below a page a sequence nothing can run side by side.
-  if (pages < inputs.sequences_max) {
-    return ResourceExhausted(
-        "keys and values need at least " + GiB(inputs.page_bytes * inputs.sequences_max) + " for " +
-        std::to_string(inputs.sequences_max) + " sequences, the plan has " + GiB(bytes) + " (" +
-        GiB(inputs.free_bytes) + " free): raise kv_cache.memory or lower engine.sequences_max");
+  if (!inputs.dynamic && plan.kv_page_count < inputs.sequences_max) {
+    return ResourceExhausted("keys and values need at least " +
+                             GiB(Clamped(Wide{inputs.page_bytes} * inputs.sequences_max)) +
+                             " for " + std::to_string(inputs.sequences_max) +
+                             " sequences, the plan has " + GiB(plan.kv_bytes) +
+                             ": raise kv_cache.memory or lower engine.sequences_max");
   }
-  if (bytes > inputs.free_bytes) {
-    return ResourceExhausted("keys and values need " + GiB(bytes) + ", " + GiB(inputs.free_bytes) +
-                             " free: lower kv_cache.memory or model.context");
+  if (inputs.dynamic && plan.dynamic_page_count < 1) {
+    return ResourceExhausted("keys and values need at least " + GiB(inputs.page_bytes) +
+                             ", the plan has none: raise kv_cache.dynamic_memory_max");
   }
-  return MemoryPlan{.kv_page_count = static_cast<int32_t>(std::min<int64_t>(pages, INT32_MAX)),
-                    .kv_bytes = bytes};
+  if (plan.total_bytes <= plan.free_bytes) return Status::Ok();
+  return ResourceExhausted("needs " + GiB(plan.total_bytes) + ", " + GiB(plan.free_bytes) +
+                           " free: " + Advice(plan, inputs));
 }
 
 int64_t FreeMemoryBytes() {
   int64_t free_bytes = ReadNumber("/proc/meminfo", "MemAvailable:") * 1024;
   const int64_t limit = ReadNumber("/sys/fs/cgroup/memory.max", "");
   const int64_t used = ReadNumber("/sys/fs/cgroup/memory.current", "");
-  if (limit > 0 && used >= 0) free_bytes = std::min(free_bytes, limit - used);
+  if (limit > 0 && used >= 0) {
+    // What files take in the cache is given up when memory is wanted.
+    const char* const kStatistics = "/sys/fs/cgroup/memory.stat";
+    const int64_t cached = std::max<int64_t>(0, ReadNumber(kStatistics, "inactive_file")) +
+                           std::max<int64_t>(0, ReadNumber(kStatistics, "active_file"));
+    free_bytes = std::min(free_bytes, limit - std::max<int64_t>(0, used - cached));
+  }
   return std::max<int64_t>(free_bytes, 0);
 }
 

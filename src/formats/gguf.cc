@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -146,12 +147,21 @@ Result<TensorInfo> ReadTensorInfo(ByteCursor& cursor) {
 
 // Ties a tensor to its bytes: the data section starts at data_start.
 Status Place(std::span<const std::byte> file, uint64_t data_start, uint64_t alignment,
-             TensorInfo& tensor) {
+             TensorData data, TensorInfo& tensor) {
   const uint64_t offset = tensor.file_offset;
   const auto size = static_cast<uint64_t>(tensor.view.size_bytes);
   if (offset % alignment != 0) {
     return InvalidArgument("offset " + std::to_string(offset) +
                            " is not a multiple of the alignment, " + std::to_string(alignment));
+  }
+  if (data == TensorData::kNotNeeded) {
+    constexpr auto kEndMax = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (offset > kEndMax - data_start || size > kEndMax - data_start - offset) {
+      return InvalidArgument("offset " + std::to_string(offset) + " and size " +
+                             std::to_string(size) + " end past what 63 bits can count");
+    }
+    tensor.file_offset = data_start + offset;
+    return Status::Ok();
   }
   const uint64_t data_bytes = file.size() > data_start ? file.size() - data_start : 0;
   if (offset > data_bytes || size > data_bytes - offset) {
@@ -180,7 +190,7 @@ Status CheckNoOverlap(const std::vector<TensorInfo>& tensors) {
 }
 
 Result<std::vector<TensorInfo>> ReadTensors(ByteCursor& cursor, uint64_t count, uint64_t alignment,
-                                            std::span<const std::byte> file) {
+                                            std::span<const std::byte> file, TensorData data) {
   std::vector<TensorInfo> tensors;
   tensors.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
@@ -193,7 +203,7 @@ Result<std::vector<TensorInfo>> ReadTensors(ByteCursor& cursor, uint64_t count, 
   }
   const uint64_t data_start = (cursor.offset() + alignment - 1) / alignment * alignment;
   for (TensorInfo& tensor : tensors) {
-    if (Status status = Place(file, data_start, alignment, tensor); !status.ok()) {
+    if (Status status = Place(file, data_start, alignment, data, tensor); !status.ok()) {
       return status.WithContext("tensor " + Quoted(tensor.name));
     }
   }
@@ -203,7 +213,7 @@ Result<std::vector<TensorInfo>> ReadTensors(ByteCursor& cursor, uint64_t count, 
 
 }  // namespace
 
-Result<GgufContents> ReadGguf(std::span<const std::byte> bytes) {
+Result<GgufContents> ReadGguf(std::span<const std::byte> bytes, TensorData data) {
   if (bytes.empty()) return InvalidArgument("the file is empty: no GGUF magic");
   ByteCursor cursor(bytes);
   REM_ASSIGN_OR_RETURN(const auto magic, cursor.Read<uint32_t>("the magic"));
@@ -219,7 +229,11 @@ Result<GgufContents> ReadGguf(std::span<const std::byte> bytes) {
                                  cursor.remaining(), "kv_count"));
   REM_ASSIGN_OR_RETURN(contents.metadata, ReadMetadata(cursor, kv_count));
   REM_ASSIGN_OR_RETURN(const uint64_t alignment, Alignment(contents.metadata));
-  REM_ASSIGN_OR_RETURN(contents.tensors, ReadTensors(cursor, tensor_count, alignment, bytes));
+  REM_ASSIGN_OR_RETURN(contents.tensors, ReadTensors(cursor, tensor_count, alignment, bytes, data));
+  for (const TensorInfo& tensor : contents.tensors) {
+    const auto size = static_cast<uint64_t>(tensor.view.size_bytes);
+    contents.end_bytes = std::max(contents.end_bytes, tensor.file_offset + size);
+  }
   return contents;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "formats/gguf.h"
@@ -19,12 +20,32 @@ struct ModelFile::Contents {
   std::vector<MappedFile> files;
   std::vector<TensorInfo> tensors;  // of all files
   std::vector<uint32_t> by_name;    // indices of tensors, sorted by name
+  int64_t missing_bytes = 0;
+
+  // Appends a file and what was read of it.
+  void Add(MappedFile file, std::span<const TensorInfo> of_file, uint64_t end_bytes);
 };
+
+void ModelFile::Contents::Add(MappedFile file, std::span<const TensorInfo> of_file,
+                              uint64_t end_bytes) {
+  const auto index = static_cast<int>(files.size());
+  for (TensorInfo tensor : of_file) {
+    tensor.file_index = index;
+    tensors.push_back(tensor);
+  }
+  const uint64_t size = file.bytes().size();
+  if (end_bytes > size) {
+    // Both are below 2^63, their sum over thousands of parts may not be.
+    const auto missing = static_cast<int64_t>(end_bytes - size);
+    if (__builtin_add_overflow(missing_bytes, missing, &missing_bytes)) missing_bytes = INT64_MAX;
+  }
+  files.push_back(std::move(file));
+}
 
 namespace {
 
-Result<GgufContents> ReadMapped(const MappedFile& file) {
-  auto contents = ReadGguf(file.bytes());
+Result<GgufContents> ReadMapped(const MappedFile& file, TensorData data) {
+  auto contents = ReadGguf(file.bytes(), data);
   if (!contents.ok()) return contents.status().WithContext(file.path());
   return contents;
 }
@@ -40,22 +61,24 @@ Status CheckPart(const Metadata& metadata, const SplitKeys& first, uint64_t part
   return Status::Ok();
 }
 
-// Opens part `part` beside the first file and appends its tensors.
-Status AppendPart(std::string_view first_path, const SplitKeys& keys, uint64_t part,
-                  std::vector<MappedFile>& files, std::vector<TensorInfo>& tensors) {
+struct Part {
+  MappedFile file;
+  GgufContents gguf;
+};
+
+// Opens part `part` beside the first file.
+Result<Part> OpenPart(std::string_view first_path, const SplitKeys& keys, uint64_t part,
+                      TensorData data) {
   REM_ASSIGN_OR_RETURN(const std::string path, SplitPartPath(first_path, keys, part));
   auto file = MappedFile::Open(path);
   if (!file.ok()) {
     return file.status().WithContext("part " + std::to_string(part + 1) + " of the split model");
   }
-  REM_ASSIGN_OR_RETURN(GgufContents contents, ReadMapped(*file));
+  REM_ASSIGN_OR_RETURN(GgufContents contents, ReadMapped(*file, data));
   if (Status status = CheckPart(contents.metadata, keys, part); !status.ok()) {
     return status.WithContext(path);
   }
-  for (TensorInfo& tensor : contents.tensors) tensor.file_index = static_cast<int>(part);
-  tensors.insert(tensors.end(), contents.tensors.begin(), contents.tensors.end());
-  files.push_back(*std::move(file));
-  return Status::Ok();
+  return Part{*std::move(file), std::move(contents)};
 }
 
 Result<std::vector<uint32_t>> OrderByName(const std::vector<TensorInfo>& tensors) {
@@ -72,15 +95,21 @@ Result<std::vector<uint32_t>> OrderByName(const std::vector<TensorInfo>& tensors
 
 }  // namespace
 
-Result<ModelFile> ModelFile::Open(const std::string& path) {
+Result<ModelFile> ModelFile::Open(const std::string& path) { return OpenAs(path, Opening::kWhole); }
+
+Result<ModelFile> ModelFile::OpenHeader(const std::string& path) {
+  return OpenAs(path, Opening::kHeader);
+}
+
+Result<ModelFile> ModelFile::OpenAs(const std::string& path, Opening opening) {
+  const TensorData data = opening == Opening::kWhole ? TensorData::kNeeded : TensorData::kNotNeeded;
   auto contents = std::make_unique<Contents>();
   contents->path = path;
   REM_ASSIGN_OR_RETURN(MappedFile first, MappedFile::Open(path));
-  REM_ASSIGN_OR_RETURN(GgufContents gguf, ReadMapped(first));
+  REM_ASSIGN_OR_RETURN(GgufContents gguf, ReadMapped(first, data));
   contents->version = gguf.version;
   contents->metadata = std::move(gguf.metadata);
-  contents->tensors = std::move(gguf.tensors);
-  contents->files.push_back(std::move(first));
+  contents->Add(std::move(first), gguf.tensors, gguf.end_bytes);
 
   const auto join_parts = [&]() -> Status {
     REM_ASSIGN_OR_RETURN(const SplitKeys keys, ReadSplitKeys(contents->metadata));
@@ -89,8 +118,9 @@ Result<ModelFile> ModelFile::Open(const std::string& path) {
                                 std::to_string(keys.count) + "; open the first, '…" +
                                 SplitSuffix(0, keys.count) + "'");
     }
-    for (uint64_t part = 1; part < keys.count; ++part) {
-      REM_RETURN_IF_ERROR(AppendPart(path, keys, part, contents->files, contents->tensors));
+    for (uint64_t number = 1; number < keys.count; ++number) {
+      REM_ASSIGN_OR_RETURN(Part part, OpenPart(path, keys, number, data));
+      contents->Add(std::move(part.file), part.gguf.tensors, part.gguf.end_bytes);
     }
     if (keys.tensors.has_value() && *keys.tensors != contents->tensors.size()) {
       return InvalidArgument("split.tensors.count: " + std::to_string(*keys.tensors) +
@@ -120,6 +150,8 @@ int64_t ModelFile::size_bytes() const {
   for (const MappedFile& file : contents_->files) size += static_cast<int64_t>(file.bytes().size());
   return size;
 }
+
+int64_t ModelFile::missing_bytes() const { return contents_->missing_bytes; }
 
 bool ModelFile::Has(std::string_view key) const { return contents_->metadata.Find(key) != nullptr; }
 

@@ -42,6 +42,10 @@ class ModelFile {
   // metadata and tensor table. Errors name the file and the field, key or tensor.
   static Result<ModelFile> Open(const std::string& path);
 
+  // The same without the tensors' data, which may be missing: of a download that has only begun, or
+  // of a header alone. The views have shapes and sizes and point nowhere.
+  static Result<ModelFile> OpenHeader(const std::string& path);
+
   ModelFile(ModelFile&&) noexcept;
   ModelFile& operator=(ModelFile&&) noexcept;
   ~ModelFile();
@@ -49,7 +53,8 @@ class ModelFile {
   const std::string& path() const;
   std::string format() const;  // "GGUF v3"
   int file_count() const;
-  int64_t size_bytes() const;  // of all parts
+  int64_t size_bytes() const;     // of all parts, as they are
+  int64_t missing_bytes() const;  // of tensors' data past the ends of the parts; 0 after Open
 
   bool Has(std::string_view key) const;
   Result<uint64_t> GetUint(std::string_view key) const;  // any integer type, not negative
@@ -74,6 +79,8 @@ class ModelFile {
 
  private:
   struct Contents;
+  enum class Opening : uint8_t { kWhole, kHeader };
+  static Result<ModelFile> OpenAs(const std::string& path, Opening opening);
   explicit ModelFile(std::unique_ptr<Contents> contents);
   std::unique_ptr<Contents> contents_;
 };

@@ -17,9 +17,14 @@ constexpr int32_t kLogitRowsMax = 128;
 
 class WeightLoader {
  public:
+  // arena_bytes: what comes after the weights.
   WeightLoader(const ModelFile& file, const TensorTable& tensors, Backend& backend,
-               const LoadProgress& progress)
-      : file_(file), tensors_(tensors), backend_(backend), progress_(progress) {}
+               int64_t arena_bytes, const LoadProgress& progress)
+      : file_(file),
+        tensors_(tensors),
+        backend_(backend),
+        arena_bytes_(arena_bytes),
+        progress_(progress) {}
 
   Result<ModelWeights> Load(const ModelShape& shape) {
     ModelWeights weights;
@@ -37,9 +42,18 @@ class WeightLoader {
       const TensorInfo* tensor = matrices_.at(id);
       // Rows of the embedding are read where they lie.
       if (tensor != tensors_.Global(TensorRole::kTokenEmbedding)) file_.DropPages(*tensor);
-      if (progress_) progress_(done_bytes, total_bytes);
+      weights_done_bytes_ = done_bytes;
+      if (progress_) progress_(done_bytes, total_bytes + arena_bytes_);
     });
     return weights;
+  }
+
+  // Progress of the arena, after Load.
+  MemoryProgress ArenaProgress() const {
+    if (!progress_) return nullptr;
+    return [this](int64_t done_bytes, int64_t total_bytes) {
+      progress_(weights_done_bytes_ + done_bytes, weights_done_bytes_ + total_bytes);
+    };
   }
 
  private:
@@ -89,7 +103,9 @@ class WeightLoader {
   const ModelFile& file_;
   const TensorTable& tensors_;
   Backend& backend_;
+  const int64_t arena_bytes_;
   const LoadProgress& progress_;
+  int64_t weights_done_bytes_ = 0;
   std::map<WeightId, const TensorInfo*> matrices_;
 };
 
@@ -141,12 +157,13 @@ Result<std::unique_ptr<ModelRunner>> LoadModel(const ModelFile& file, const Mode
     shape.windowed_rope =
         MakeRope(info.family->rope_pairing, shape.rotary_width, windowed, {}, options.rope);
   }
-  WeightLoader loader(file, info.tensors, *backend, progress);
+  const KvLayout layout = MakeKvLayout(shape, options.kv_type);
+  WeightLoader loader(file, info.tensors, *backend,
+                      layout.page_bytes() * options.kv_memory.arena_pages, progress);
   REM_ASSIGN_OR_RETURN(const ModelWeights weights, loader.Load(shape));
   const RoundLimits limits = MakeRoundLimits(shape, options);
-  REM_RETURN_IF_ERROR(backend->Prepare(BuildProgram(*info.family, shape, weights),
-                                       MakeKvLayout(shape, options.kv_type), options.kv_page_count,
-                                       limits));
+  REM_RETURN_IF_ERROR(backend->Prepare(BuildProgram(*info.family, shape, weights), layout,
+                                       options.kv_memory, limits, loader.ArenaProgress()));
   return std::make_unique<ModelRunner>(std::move(backend), std::move(shape), limits);
 }
 

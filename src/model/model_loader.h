@@ -18,11 +18,11 @@ struct LoadOptions {
   DType kv_type = DType::kF16;
   int32_t round_tokens_max = 512;
   int32_t sequences_max = 8;
-  int32_t kv_page_count = 0;  // pages to take
+  KvMemoryOptions kv_memory;
 };
 
-// Bytes of matrices gone through so far and in all (twice each where a cache of packed weights is
-// asked); called from the loading thread.
+// Bytes gone through so far and in all: of matrices (twice each where a cache of packed weights is
+// asked), then of the KV arena as it is faulted in. Called from the loading thread.
 using LoadProgress = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 
 // Bytes of a page of this model's keys and values, before anything is loaded.

@@ -17,6 +17,14 @@ enum class KvPageId : int32_t {};
 
 inline constexpr int32_t Index(KvPageId page) { return static_cast<int32_t>(page); }
 
+// Pages begin, begin + 1, ... of this count.
+struct KvPageRange {
+  KvPageId begin{};
+  int32_t count = 0;
+
+  friend bool operator==(const KvPageRange&, const KvPageRange&) = default;
+};
+
 struct KvLayerShape {
   int32_t kv_heads = 0;
   int32_t key_width = 0;         // values in one head's key

@@ -101,8 +101,8 @@ TEST(CpuProgram, RefusesWhatDoesntFitByName) {
     ASSERT_TRUE(backend.ok());
     Program program = model.Load(**backend);
     c.spoil(&program);
-    const Status status =
-        (*backend)->Prepare(std::move(program), model.layout(), 4, {16, 2, 16, 128});
+    const Status status = (*backend)->Prepare(std::move(program), model.layout(),
+                                              {.arena_pages = 4}, {16, 2, 16, 128});
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message(), HasSubstr(c.says));
   }
@@ -119,7 +119,7 @@ TEST(CpuProgram, GroupedProductsNeedARouting) {
   std::erase_if(program.operations,
                 [](const Operation& op) { return std::holds_alternative<RouteOp>(op); });
   const Status status =
-      (*backend)->Prepare(std::move(program), model.layout(), 4, {16, 2, 16, 128});
+      (*backend)->Prepare(std::move(program), model.layout(), {.arena_pages = 4}, {16, 2, 16, 128});
   EXPECT_THAT(status.message(), HasSubstr("before any routing"));
 }
 
@@ -129,7 +129,8 @@ TEST(CpuProgram, ImpossibleLimitsAreRefused) {
                                     RoundLimits{1, 1, 0, 64}, RoundLimits{1, 1, 1, 0}}) {
     auto backend = MakeCpuBackend({1, ComputeMode::kAuto});
     Program program = model.Load(**backend);
-    EXPECT_FALSE((*backend)->Prepare(std::move(program), model.layout(), 1, limits).ok());
+    EXPECT_FALSE(
+        (*backend)->Prepare(std::move(program), model.layout(), {.arena_pages = 1}, limits).ok());
   }
 }
 

@@ -29,8 +29,9 @@ class Rounds {
     backend_ = std::move(*made);
     Program program = model.Load(*backend_);
     const RoundLimits limits{kRowsMax, sequences_max, kRowsMax, kContextMax};
-    const Status prepared = backend_->Prepare(std::move(program), model.layout(),
-                                              sequences_max * kContextMax / kKvPageTokens, limits);
+    const Status prepared =
+        backend_->Prepare(std::move(program), model.layout(),
+                          {.arena_pages = sequences_max * kContextMax / kKvPageTokens}, limits);
     REM_CHECK(prepared.ok(), prepared.message());
     sequences_.reserve(static_cast<size_t>(sequences_max));
   }

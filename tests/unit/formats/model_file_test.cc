@@ -181,5 +181,77 @@ TEST(Split, NamesFollowThePattern) {
   EXPECT_FALSE(SplitPartPath("dir/m-00001-of-00004.gguf", SplitKeys{0, 3, {}}, 2).ok());
 }
 
+// --- By the header
+
+// Two tensors of 64 values and the data of none.
+std::string HeaderWithoutData() {
+  std::string file = GgufBuilder()
+                         .Key("general.name", ValueType::kString, StringBytes("a model"))
+                         .TensorAt("a", {64}, 0, 0)
+                         .TensorAt("b", {32, 2}, 0, 256)
+                         .Build();
+  return file;
+}
+
+TEST_F(ModelFiles, AHeaderOpensWithoutItsData) {
+  const std::string path = Write("a.gguf", HeaderWithoutData());
+  EXPECT_THAT(ErrorOf(path), HasSubstr("reach past the end of the file"));
+  const auto model = ModelFile::OpenHeader(path);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->missing_bytes(), 512);
+  EXPECT_EQ(*model->GetString("general.name"), "a model");
+  const TensorInfo* tensor = model->FindTensor("b");
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_EQ(tensor->view.size_bytes, 256);
+  EXPECT_EQ(tensor->view.rows(), 2);
+  EXPECT_EQ(tensor->view.data, nullptr) << "nobody may read what isn't there";
+}
+
+TEST_F(ModelFiles, AHeaderSaysHowMuchDataIsMissing) {
+  const std::string whole = HeaderWithoutData() + std::string(512, '\1');
+  for (const int64_t missing : {0, 1, 300}) {
+    const std::string path = Write("a.gguf", whole.substr(0, whole.size() - missing));
+    const auto model = ModelFile::OpenHeader(path);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EXPECT_EQ(model->missing_bytes(), missing);
+  }
+  EXPECT_EQ(ModelFile::Open(Write("a.gguf", whole))->missing_bytes(), 0);
+}
+
+TEST_F(ModelFiles, HeadersOfASplitModelJoin) {
+  for (const uint16_t part : {0, 1}) {
+    const std::string file = Part(part, 2, 2, part == 0 ? "a" : "b");
+    Write(part == 0 ? "m-00001-of-00002.gguf" : "m-00002-of-00002.gguf",
+          file.substr(0, file.size() - 32));
+  }
+  const auto model = ModelFile::OpenHeader(Path("m-00001-of-00002.gguf"));
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->missing_bytes(), 8);
+  EXPECT_EQ(model->FindTensor("b")->file_index, 1);
+}
+
+TEST_F(ModelFiles, AHeaderWhoseOffsetsAreWrongIsRefused) {
+  const uint64_t far = (uint64_t{1} << 63) - 64;
+  const struct {
+    GgufBuilder file;
+    const char* says;
+  } kCases[] = {
+      {GgufBuilder().TensorAt("a", {64}, 0, far), "tensor 'a': offset 9223372036854775744"},
+      {GgufBuilder().TensorAt("a", {64}, 0, ~uint64_t{31}), "end past what 63 bits can count"},
+      {GgufBuilder().TensorAt("a", {64}, 0, 7), "not a multiple of the alignment"},
+      {GgufBuilder().TensorAt("a", {64}, 0, 0).TensorAt("b", {64}, 0, 32), "overlaps"},
+      {GgufBuilder().TensorAt("a", {int64_t{1} << 62, 64}, 0, 0), "overflows"},
+  };
+  for (const auto& c : kCases) {
+    const auto model = ModelFile::OpenHeader(Write("a.gguf", c.file.Build()));
+    EXPECT_THAT(model.status().message(), HasSubstr(c.says));
+  }
+  // The tables end at byte 137; a header that ends before is none.
+  const std::string file = HeaderWithoutData();
+  for (size_t size = 0; size < 137; size += 8) {
+    EXPECT_FALSE(ModelFile::OpenHeader(Write("a.gguf", file.substr(0, size))).ok()) << size;
+  }
+}
+
 }  // namespace
 }  // namespace remontoir

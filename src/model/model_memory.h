@@ -1,0 +1,24 @@
+// What a model takes besides keys and values, from its header alone.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/model_file.h"
+#include "model/model_info.h"
+#include "model/model_loader.h"
+
+namespace remontoir {
+
+// Each at most INT64_MAX.
+struct ModelMemory {
+  int64_t weights_bytes = 0;     // packed, in the kernels' order
+  int64_t mapped_bytes = 0;      // read from the file where they lie: the embedding
+  int64_t activation_bytes = 0;  // for any round of these options; a bound
+};
+
+// `file` may be open by its header. workers: the threads that will compute. With `float32` weights
+// are packed and computed in it.
+ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
+                            const LoadOptions& options, int32_t workers, bool float32);
+
+}  // namespace remontoir
