@@ -2,11 +2,12 @@ include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-mavxvnni REMONTOIR_COMPILER_HAS_AVXVNNI)
 
 # rem_folder(NAME [USES folder...] [LIBRARIES target...]): src/NAME/*.cc as the static library
-# rem_NAME (main.cc becomes the program). USES must stand in step with LAYERS; the structure test checks the includes.
+# rem_NAME (apps/main.cc becomes the program, base/heap_counter.cc is for programs that name it). USES must
+# stand in step with LAYERS; the structure test checks the includes.
 function(rem_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cc")
-  list(FILTER sources EXCLUDE REGEX "/apps/main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/(apps/main|base/heap_counter)\\.cc$")
   if(NOT sources)
     return()
   endif()

@@ -84,6 +84,7 @@ void Engine::Loop::DrawToken(Sequence& sequence, std::span<const float> logits) 
   if (request.want_logprobs || sequence.scores()) {
     FillLogprobs(logits, event.token, request.top_logprobs, event);
   }
+  if (!sequence.first_token.has_value()) sequence.first_token = round_ended_;
   sequence.tokens.push_back(Index(event.token));
   if (sequence.counts_tokens) sequence.counts.AddOutput(event.token);
   DecideFinish(sequence, event);
@@ -133,6 +134,10 @@ void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
     ++(last.finish == FinishReason::kCancelled ? stats_.requests_cancelled
                                                : stats_.requests_finished);
   }
+  metrics_.CountFinish(last.finish);
+  if (last.finish != FinishReason::kCancelled) {
+    metrics_.ObserveTimes(sequence.admitted, sequence.first_token, round_ended_);
+  }
   PushLast(*std::exchange(sequence.generation, nullptr), last);
 }
 
@@ -141,6 +146,7 @@ void Engine::Loop::FinishWaiting(AdmissionQueue::Entry& entry) {
     const std::lock_guard lock(stats_mutex_);
     ++stats_.requests_cancelled;
   }
+  metrics_.CountFinish(FinishReason::kCancelled);
   entry.generation->queue_us_.store(ElapsedUs(entry.arrived, clock_.Now()),
                                     std::memory_order_release);
   PushLast(*std::exchange(entry.generation, nullptr), {.finish = FinishReason::kCancelled});

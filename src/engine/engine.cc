@@ -101,6 +101,7 @@ Status Engine::Submit(std::shared_ptr<Generation> generation) {
 }
 
 EngineStats Engine::stats() const { return loop_->stats(); }
+const MetricSet& Engine::metrics() { return loop_->metrics(); }
 int32_t Engine::context_max() const { return loop_->runner().limits().context_max; }
 int32_t Engine::vocabulary_size() const { return loop_->runner().shape().vocabulary_size; }
 

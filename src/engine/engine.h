@@ -15,6 +15,7 @@
 
 namespace remontoir {
 
+class MetricSet;
 class ModelRunner;
 
 // The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner
@@ -96,7 +97,8 @@ class Engine {
   // kResourceExhausted: the queue is full; kUnavailable: shutting down.
   Status Submit(std::shared_ptr<Generation> generation);
 
-  EngineStats stats() const;  // any thread; a snapshot after the last round
+  EngineStats stats() const;   // any thread; a snapshot after the last round
+  const MetricSet& metrics();  // any thread; up to date when it returns
   int32_t context_max() const;
   int32_t vocabulary_size() const;
 

@@ -19,7 +19,8 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
       queue_(options.queue_max),
       pool_(kv_page_count),
       sampler_(runner.shape().vocabulary_size),
-      round_(options.sequences_max) {
+      round_(options.sequences_max),
+      metrics_(kv_page_count) {
   for (int32_t i = 0; i < options.sequences_max; ++i) {
     slots_.emplace_back(pool_, runner.shape().vocabulary_size, context_max_);
     free_slots_.push_back(&slots_.back());
@@ -52,6 +53,11 @@ EngineStats Engine::Loop::stats() const {
   EngineStats stats = stats_;
   stats.waiting = waiting;
   return stats;
+}
+
+const MetricSet& Engine::Loop::metrics() {
+  metrics_.Update(stats());
+  return metrics_;
 }
 
 void Engine::Loop::Run() {
@@ -148,10 +154,13 @@ void Engine::Loop::Admit(TimePoint now, int32_t count) {
     AdmissionQueue::Entry entry = queue_.PopFront();
     const Request& request = entry.generation->request();
     entry.generation->queue_us_.store(ElapsedUs(entry.arrived, now), std::memory_order_release);
+    metrics_.queue.Observe(ElapsedUs(entry.arrived, now));
 
     Sequence& sequence = *free_slots_.back();
     free_slots_.pop_back();
     REM_CHECK(sequence.lease.Reserve(PagesToReserve(request)), "admitted without room");
+    sequence.admitted = now;
+    sequence.first_token.reset();
     sequence.tokens_computed = 0;
     sequence.tokens.clear();
     sequence.counts_tokens = UsesTokenCounts(request.sampling);
@@ -181,10 +190,14 @@ void Engine::Loop::RunBatch() {
          .logits_begin = std::clamp(sequence.logits_begin() - first, 0, share.tokens)});
   }
   runner_.Run(batch_);
+  round_ended_ = clock_.Now();
 }
 
 void Engine::Loop::EndRound(TimePoint begin) {
-  cost_.Commit(round_.prefill_tokens, round_.decode_rows, ElapsedUs(begin, clock_.Now()));
+  const int64_t elapsed_us = ElapsedUs(begin, clock_.Now());
+  cost_.Commit(round_.prefill_tokens, round_.decode_rows, elapsed_us);
+  metrics_.round.Observe(elapsed_us);
+  metrics_.round_tokens.Observe(round_.prefill_tokens + round_.decode_rows);
 }
 
 }  // namespace remontoir

@@ -10,6 +10,7 @@
 
 #include "engine/admission_queue.h"
 #include "engine/engine.h"
+#include "engine/engine_metrics.h"
 #include "engine/sequence.h"
 #include "kv/kv_pool.h"
 #include "model/model_runner.h"
@@ -28,6 +29,7 @@ class Engine::Loop {
   void Shutdown();
   Status Submit(std::shared_ptr<Generation> generation);
   EngineStats stats() const;
+  const MetricSet& metrics();
   const ModelRunner& runner() const { return runner_; }
 
  private:
@@ -87,9 +89,11 @@ class Engine::Loop {
   std::vector<BatchSequence> batch_;
   std::vector<AdmissionQueue::Entry> dropped_;
   std::vector<Notifier*> to_notify_;
+  TimePoint round_ended_;  // the last one
 
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
+  EngineMetrics metrics_;
 
   std::mutex thread_mutex_;
   std::thread thread_;

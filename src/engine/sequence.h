@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/engine.h"
@@ -30,6 +31,8 @@ struct Sequence {
   KvLease lease;
   TokenCounts counts;  // kept up only where the sampling parameters need them
   bool counts_tokens = false;
+  TimePoint admitted;
+  std::optional<TimePoint> first_token;  // drawn
 };
 
 }  // namespace remontoir

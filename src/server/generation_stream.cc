@@ -47,9 +47,11 @@ GenerationStream::GenerationStream(GenerationPlan plan, const Tokenizer& tokeniz
 
 std::optional<ErrorBody> GenerationStream::Start(Engine& engine,
                                                  std::shared_ptr<HttpExchange> exchange,
-                                                 ReplyWriter& writer) {
+                                                 ReplyWriter& writer,
+                                                 const GenerationMeter& meter) {
   exchange_ = std::move(exchange);
   writer_ = &writer;
+  meter_ = meter;
   for (const Choice& choice : choices_) {
     const Status status = engine.Submit(choice.generation);
     if (!status.ok()) {
@@ -57,6 +59,7 @@ std::optional<ErrorBody> GenerationStream::Start(Engine& engine,
       return RefusedByEngine(status, format_);
     }
   }
+  meter_->Begin(prompt_tokens_);
   return std::nullopt;
 }
 
@@ -67,7 +70,7 @@ void GenerationStream::Cancel() {
   done_ = true;
 }
 
-GenerationStream::State GenerationStream::Pump() {
+GenerationStream::State GenerationStream::Pump(TimePoint now) {
   if (done_) return State::kDone;
   if (exchange_->pending_bytes() > kPauseAtPendingBytes) return State::kPaused;
   int budget = kEventsAPump;
@@ -75,18 +78,20 @@ GenerationStream::State GenerationStream::Pump() {
   for (Choice& choice : choices_) {
     while (!choice.ended && budget > 0 && choice.generation->TryPop(event)) {
       --budget;
-      OnEvent(choice, event);
+      OnEvent(choice, event, now);
       if (done_) return State::kDone;
     }
   }
   if (std::ranges::all_of(choices_, &Choice::ended)) {
+    meter_->End(UsageSoFar().completion_tokens, now);
     End();
     return State::kDone;
   }
   return budget > 0 ? State::kWaiting : State::kMore;
 }
 
-void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event) {
+void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoint now) {
+  if (event.token != kNoToken && !event.is_prompt) meter_->Token(choice.last_token, now);
   choice.text.Push(event);
   if (choice.text.cancelled()) return Fail(ShuttingDown());
   if (choice.text.finished()) {
@@ -99,10 +104,8 @@ void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event) {
 
 void GenerationStream::BeginStream() {
   stream_begun_ = true;
-  HttpHeaders headers = writer_->HeadersFor(exchange_->id());
-  headers.Add(kHeaderCacheControl, "no-cache");
-  headers.Add(kHeaderAccelBuffering, "no");
-  exchange_->StartStream(200, kSseContentType, std::move(headers));
+  writer_->StartStream(*exchange_,
+                       {{kHeaderCacheControl, "no-cache"}, {kHeaderAccelBuffering, "no"}});
 }
 
 void GenerationStream::WriteEvent(std::string_view json) { exchange_->Write(SseEvent(json)); }

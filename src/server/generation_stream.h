@@ -15,6 +15,7 @@
 #include "http/http_server.h"
 #include "server/choice_stream.h"
 #include "server/generation_plan.h"
+#include "server/server_metrics.h"
 
 namespace remontoir {
 
@@ -22,8 +23,9 @@ namespace remontoir {
 class ReplyWriter {
  public:
   virtual ~ReplyWriter() = default;
-  // The headers that every reply to this exchange carries.
-  virtual HttpHeaders HeadersFor(uint64_t exchange_id) = 0;
+  // Begins an answer of server-sent events, with these headers beside those that every reply to
+  // the exchange carries.
+  virtual void StartStream(HttpExchange& exchange, HttpHeaders headers) = 0;
   virtual void ReplyError(HttpExchange& exchange, const ErrorBody& error) = 0;
   // Replies with the JSON that `write` returns; when that is long work, it may run on another
   // thread.
@@ -49,10 +51,10 @@ class GenerationStream {
 
   // Loop thread, as all below. Hands the choices to the engine, all or none.
   std::optional<ErrorBody> Start(Engine& engine, std::shared_ptr<HttpExchange> exchange,
-                                 ReplyWriter& writer);
+                                 ReplyWriter& writer, const GenerationMeter& meter);
 
-  // Takes what the engine has for us, at most a bounded number of events.
-  State Pump();
+  // Takes what the engine has for us, at most a bounded number of events. now: when it is there.
+  State Pump(TimePoint now);
 
   // Nobody wants the rest.
   void Cancel();
@@ -63,9 +65,10 @@ class GenerationStream {
     ChoiceStream text;
     bool begun = false;  // its role chunk is written
     bool ended = false;
+    std::optional<TimePoint> last_token = {};  // when it came
   };
 
-  void OnEvent(Choice& choice, const TokenEvent& event);
+  void OnEvent(Choice& choice, const TokenEvent& event, TimePoint now);
   void WriteDelta(Choice& choice);
   void WriteChunk(const ReplyChoice& delta);
   void WriteEvent(std::string_view json);
@@ -86,6 +89,7 @@ class GenerationStream {
   std::vector<Choice> choices_;
   std::shared_ptr<HttpExchange> exchange_;
   ReplyWriter* writer_ = nullptr;
+  std::optional<GenerationMeter> meter_;  // since Start
   bool stream_begun_ = false;
   bool done_ = false;
 };

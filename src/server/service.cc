@@ -16,10 +16,15 @@
 #include "api/responses.h"
 #include "base/notifier.h"
 #include "base/random.h"
+#include "http/sse.h"
+#include "metrics/exposition.h"
 #include "server/chat_handler.h"
 #include "server/completion_handler.h"
+#include "server/endpoints.h"
 #include "server/generation_stream.h"
 #include "server/info_handler.h"
+#include "server/process_metrics.h"
+#include "server/server_metrics.h"
 #include "server/text_worker.h"
 #include "server/tokenize_handler.h"
 
@@ -28,49 +33,6 @@ namespace {
 
 constexpr int64_t kSlowReaderPeriodMs = 20;
 constexpr size_t kClientIdBytesMax = 128;
-constexpr std::string_view kModelsPath = "/v1/models";
-
-enum class Endpoint {
-  kHealth,
-  kModels,
-  kModelInfo,
-  kServerInfo,
-  kChat,
-  kCompletion,
-  kTokenize,
-  kDetokenize,
-  kRenderChat,
-};
-
-struct PathEntry {
-  std::string_view path;
-  std::string_view method;
-  Endpoint endpoint;
-};
-
-constexpr PathEntry kPaths[] = {
-    {"/health", "GET", Endpoint::kHealth},
-    {kModelsPath, "GET", Endpoint::kModels},
-    {"/model_info", "GET", Endpoint::kModelInfo},
-    {"/get_model_info", "GET", Endpoint::kModelInfo},
-    {"/server_info", "GET", Endpoint::kServerInfo},
-    {"/get_server_info", "GET", Endpoint::kServerInfo},
-    {"/v1/chat/completions", "POST", Endpoint::kChat},
-    {"/v1/completions", "POST", Endpoint::kCompletion},
-    {"/v1/chat/completions/render", "POST", Endpoint::kRenderChat},
-    {"/tokenize", "POST", Endpoint::kTokenize},
-    {"/detokenize", "POST", Endpoint::kDetokenize},
-};
-
-// Null: nothing is there.
-const PathEntry* FindPath(std::string_view path) {
-  // Below the list of models is each of them.
-  const bool is_model =
-      path.starts_with(kModelsPath) && path.substr(kModelsPath.size()).starts_with('/');
-  const auto* const found =
-      std::ranges::find(kPaths, is_model ? kModelsPath : path, &PathEntry::path);
-  return found == std::end(kPaths) ? nullptr : found;
-}
 
 using Planner = PlanOrError (*)(std::string_view body, const ServedModel& model,
                                 const PlanInputs& inputs);
@@ -104,7 +66,9 @@ HttpResponse JsonResponse(HttpHeaders headers, std::string body) {
 class ServiceImpl final : public Service, private HttpHandler, private ReplyWriter {
  public:
   ServiceImpl(ServiceOptions options, const Clock& clock)
-      : options_(std::move(options)), clock_(clock) {}
+      : options_(std::move(options)),
+        clock_(clock),
+        process_metrics_(options_.version, clock.UnixSeconds()) {}
 
   Status Listen();
 
@@ -122,13 +86,15 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
     std::shared_ptr<HttpExchange> exchange;
     std::string request_id;
     TimePoint began;
+    Endpoint endpoint = Endpoint::kOther;
+    bool answered = false;                     // its answer has begun, and is counted
     std::shared_ptr<GenerationStream> stream;  // null while the text worker has it
   };
 
   void OnRequest(std::shared_ptr<HttpExchange> exchange) override;
   void OnClosed(uint64_t exchange_id) override;
   HttpResponse Refusal(int status, std::string_view reason) override;
-  HttpHeaders HeadersFor(uint64_t exchange_id) override;
+  void StartStream(HttpExchange& exchange, HttpHeaders headers) override;
   void ReplyError(HttpExchange& exchange, const ErrorBody& error) override;
   void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
                   std::function<std::string()> write) override;
@@ -137,6 +103,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   // Whether the request's method is the route's; if not, it is answered.
   bool TakesMethod(HttpExchange& exchange, std::string_view method);
   void ReplyJson(HttpExchange& exchange, std::string body);
+  void ReplyMetrics(HttpExchange& exchange);
   void ReplyModels(HttpExchange& exchange, std::string_view path);
   // Replies with what the text worker makes of the request's body.
   void AnswerFromText(HttpExchange& exchange, TextAnswer answer);
@@ -144,6 +111,11 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   void StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream);
   void PumpAll();
   HttpHeaders HeadersFor(const InFlight& request) const;
+  HttpHeaders HeadersFor(uint64_t exchange_id) const;
+  // An answer with this status begins now.
+  void CountAnswer(const HttpExchange& exchange, int status);
+  // The answer, whole.
+  void Respond(HttpExchange& exchange, HttpResponse response);
   HttpResponse ErrorResponse(HttpHeaders headers, const ErrorBody& error) const;
 
   const ServiceOptions options_;
@@ -154,6 +126,8 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
+  ServerMetrics metrics_;
+  ProcessMetrics process_metrics_;
   RenderCache render_cache_;                 // the text worker's
   std::unique_ptr<TextWorker> text_worker_;  // while Run runs
 };
@@ -171,6 +145,7 @@ void ServiceImpl::Serve(const ServedModel& model) {
   server_->Post([this, model] {
     model_ = model;
     model_since_ = clock_.UnixSeconds();
+    metrics_.ready.Set(1);
   });
 }
 
@@ -193,15 +168,20 @@ void ServiceImpl::OnRequest(std::shared_ptr<HttpExchange> exchange) {
   if (exchange->closed()) in_flight_.erase(exchange->id());
 }
 
-void ServiceImpl::OnClosed(uint64_t exchange_id) { in_flight_.erase(exchange_id); }
+void ServiceImpl::OnClosed(uint64_t exchange_id) {
+  const auto found = in_flight_.find(exchange_id);
+  if (found == in_flight_.end()) return;
+  if (!found->second.answered) metrics_.CountAnswer(found->second.endpoint, AnswerClass::kNone);
+  in_flight_.erase(found);
+}
 
 bool ServiceImpl::TakesMethod(HttpExchange& exchange, std::string_view method) {
   const HttpRequest& request = exchange.request();
   if (request.method == method || (method == "GET" && request.method == "HEAD")) return true;
   HttpHeaders headers = HeadersFor(exchange.id());
   headers.Add(kHeaderAllow, std::string(method));
-  exchange.Respond(
-      ErrorResponse(std::move(headers), MethodNotAllowed(request.method, request.path)));
+  Respond(exchange,
+          ErrorResponse(std::move(headers), MethodNotAllowed(request.method, request.path)));
   return false;
 }
 
@@ -211,7 +191,10 @@ void ServiceImpl::Route(HttpExchange& exchange) {
   if (entry == nullptr) {
     return ReplyError(exchange, PathNotFound(exchange.request().method, path));
   }
+  in_flight_.at(exchange.id()).endpoint = entry->endpoint;
   if (!TakesMethod(exchange, entry->method)) return;
+  // Who scrapes has no key to give, and loading is worth watching.
+  if (entry->endpoint == Endpoint::kMetrics) return ReplyMetrics(exchange);
   const auto authorization = exchange.request().headers.Find(kHeaderAuthorization);
   // A probe needs no key.
   if (entry->endpoint != Endpoint::kHealth &&
@@ -227,6 +210,8 @@ void ServiceImpl::Route(HttpExchange& exchange) {
     case Endpoint::kServerInfo: return ReplyJson(exchange, ServerInfo(*model_, options_.version));
     case Endpoint::kChat: return BeginGeneration(exchange, PlanChat);
     case Endpoint::kCompletion: return BeginGeneration(exchange, PlanCompletion);
+    case Endpoint::kMetrics:
+    case Endpoint::kOther: break;  // answered above
     case Endpoint::kTokenize:
       return AnswerFromText(exchange, [now](std::string_view body, const ServedModel& model) {
         return Tokenize(body, model, now);
@@ -304,7 +289,8 @@ void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
 
 void ServiceImpl::StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream) {
   InFlight& request = in_flight_.at(exchange_id);
-  const std::optional<ErrorBody> error = stream->Start(*model_->engine, request.exchange, *this);
+  const std::optional<ErrorBody> error = stream->Start(*model_->engine, request.exchange, *this,
+                                                       GenerationMeter(metrics_, request.began));
   if (error.has_value()) {
     ReplyError(*request.exchange, *error);
     in_flight_.erase(exchange_id);
@@ -314,11 +300,13 @@ void ServiceImpl::StartGeneration(uint64_t exchange_id, std::shared_ptr<Generati
 }
 
 void ServiceImpl::PumpAll() {
+  const TimePoint now = clock_.Now();
   bool more = false;
   bool slow = false;
   for (auto it = in_flight_.begin(); it != in_flight_.end();) {
     using State = GenerationStream::State;
-    const State state = it->second.stream == nullptr ? State::kWaiting : it->second.stream->Pump();
+    const State state =
+        it->second.stream == nullptr ? State::kWaiting : it->second.stream->Pump(now);
     more |= state == State::kMore;
     slow |= state == State::kPaused;
     it = state == State::kDone ? in_flight_.erase(it) : std::next(it);
@@ -340,16 +328,52 @@ HttpHeaders ServiceImpl::HeadersFor(const InFlight& request) const {
           {kHeaderProcessingMs, std::to_string(elapsed_us / 1000)}};
 }
 
-HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id) {
+HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id) const {
   return HeadersFor(in_flight_.at(exchange_id));
 }
 
+void ServiceImpl::CountAnswer(const HttpExchange& exchange, int status) {
+  InFlight& request = in_flight_.at(exchange.id());
+  if (std::exchange(request.answered, true)) return;
+  metrics_.CountAnswer(request.endpoint, AnswerClassOf(status));
+}
+
+void ServiceImpl::Respond(HttpExchange& exchange, HttpResponse response) {
+  CountAnswer(exchange, response.status);
+  exchange.Respond(std::move(response));
+}
+
+void ServiceImpl::StartStream(HttpExchange& exchange, HttpHeaders headers) {
+  HttpHeaders all = HeadersFor(exchange.id());
+  for (const auto& [name, value] : headers) all.Add(name, value);
+  CountAnswer(exchange, 200);
+  exchange.StartStream(200, kSseContentType, std::move(all));
+}
+
 void ServiceImpl::ReplyJson(HttpExchange& exchange, std::string body) {
-  exchange.Respond(JsonResponse(HeadersFor(exchange.id()), std::move(body)));
+  Respond(exchange, JsonResponse(HeadersFor(exchange.id()), std::move(body)));
+}
+
+void ServiceImpl::ReplyMetrics(HttpExchange& exchange) {
+  metrics_.in_flight.Set(static_cast<double>(in_flight_.size()));
+  process_metrics_.Update();
+  std::vector<const MetricSet*> sets = {&metrics_};
+  MetricLabels alias_labels;
+  if (model_.has_value()) {
+    sets.push_back(&model_->engine->metrics());
+    alias_labels.push_back({"model_name", model_->names.primary});
+  }
+  sets.push_back(&process_metrics_);
+  HttpResponse response;
+  response.headers = HeadersFor(exchange.id());
+  response.content_type = kMetricsContentType;
+  response.body = MetricsText(sets, alias_labels);
+  Respond(exchange, std::move(response));
 }
 
 void ServiceImpl::ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
                              std::function<std::string()> write) {
+  CountAnswer(*exchange, 200);
   auto reply = [exchange, headers = HeadersFor(exchange->id())](std::string body) {
     exchange->Respond(JsonResponse(headers, std::move(body)));
   };
@@ -374,10 +398,11 @@ HttpResponse ServiceImpl::ErrorResponse(HttpHeaders headers, const ErrorBody& er
 }
 
 void ServiceImpl::ReplyError(HttpExchange& exchange, const ErrorBody& error) {
-  exchange.Respond(ErrorResponse(HeadersFor(exchange.id()), error));
+  Respond(exchange, ErrorResponse(HeadersFor(exchange.id()), error));
 }
 
 HttpResponse ServiceImpl::Refusal(int status, std::string_view reason) {
+  metrics_.CountAnswer(Endpoint::kOther, AnswerClassOf(status));
   HttpHeaders headers = {{kHeaderRequestId, RandomRequestId()},
                          {kHeaderInferenceVersion, InferenceVersion(options_.version)},
                          {kHeaderProcessingMs, "0"}};

@@ -40,9 +40,14 @@ class RememberingExchange : public HttpExchange {
   HttpRequest request_;
 };
 
+constexpr TimePoint kBegan = {1'000'000};
+constexpr TimePoint kNow = {1'250'000};
+
 class PlainWriter : public ReplyWriter {
  public:
-  HttpHeaders HeadersFor(uint64_t) override { return {}; }
+  void StartStream(HttpExchange& exchange, HttpHeaders headers) override {
+    exchange.StartStream(200, "text/event-stream", std::move(headers));
+  }
   void ReplyError(HttpExchange& exchange, const ErrorBody& error) override {
     HttpResponse response;
     response.status = error.http_status;
@@ -85,7 +90,7 @@ class GenerationStreamTest : public ::testing::Test {
 
   std::optional<ErrorBody> Start(GenerationPlan plan) {
     stream_ = std::make_unique<GenerationStream>(std::move(plan), tokenizer_, events_);
-    return stream_->Start(*engine_, exchange_, writer_);
+    return stream_->Start(*engine_, exchange_, writer_, GenerationMeter(metrics_, kBegan));
   }
 
   // 500 tokens take ten seconds then, so that what follows comes before their end.
@@ -96,7 +101,7 @@ class GenerationStreamTest : public ::testing::Test {
   // Pumps whenever the engine calls, until the condition holds.
   template <class Condition>
   void PumpUntil(Condition condition) {
-    while (stream_->Pump() == GenerationStream::State::kWaiting && !condition()) {
+    while (stream_->Pump(kNow) == GenerationStream::State::kWaiting && !condition()) {
       if (!events_.Wait(10'000)) break;
     }
   }
@@ -108,6 +113,7 @@ class GenerationStreamTest : public ::testing::Test {
       {.rows_max = 128, .sequences_max = 2, .logit_rows_max = 128, .context_max = 512}};
   std::unique_ptr<Engine> engine_;
   PlainWriter writer_;
+  ServerMetrics metrics_;
   std::shared_ptr<RememberingExchange> exchange_ = std::make_shared<RememberingExchange>();
   std::unique_ptr<GenerationStream> stream_;
 };
@@ -115,10 +121,10 @@ class GenerationStreamTest : public ::testing::Test {
 TEST_F(GenerationStreamTest, TakesABoundedNumberOfEventsAPump) {
   ASSERT_FALSE(Start(Plan(/*max_tokens=*/400, /*stream=*/true)).has_value());
   while (engine_->stats().requests_finished == 0) events_.Wait(10);
-  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kMore);
+  EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kMore);
   EXPECT_FALSE(exchange_->finished);
   int pumps = 1;
-  while (stream_->Pump() == GenerationStream::State::kMore) ++pumps;
+  while (stream_->Pump(kNow) == GenerationStream::State::kMore) ++pumps;
   EXPECT_EQ(pumps, 400 / 128);
   EXPECT_TRUE(exchange_->finished);
   EXPECT_THAT(exchange_->written, HasSubstr("data: [DONE]\n\n"));
@@ -128,10 +134,10 @@ TEST_F(GenerationStreamTest, PausesForASlowReader) {
   ASSERT_FALSE(Start(Plan(/*max_tokens=*/50, /*stream=*/true)).has_value());
   while (engine_->stats().requests_finished == 0) events_.Wait(10);
   exchange_->pending = 1 << 20;
-  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kPaused);
+  EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kPaused);
   EXPECT_EQ(exchange_->written, "");
   exchange_->pending = 0;
-  EXPECT_EQ(stream_->Pump(), GenerationStream::State::kDone);
+  EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kDone);
   EXPECT_TRUE(exchange_->finished);
 }
 
@@ -140,7 +146,7 @@ TEST_F(GenerationStreamTest, TellsAStreamThatTheEngineStopped) {
   ASSERT_FALSE(Start(Plan(/*max_tokens=*/500, /*stream=*/true)).has_value());
   PumpUntil([&] { return !exchange_->written.empty(); });
   engine_.reset();
-  while (stream_->Pump() == GenerationStream::State::kMore) {
+  while (stream_->Pump(kNow) == GenerationStream::State::kMore) {
   }
   EXPECT_TRUE(exchange_->finished);
   EXPECT_EQ(exchange_->status, 200);
@@ -152,7 +158,7 @@ TEST_F(GenerationStreamTest, Answers503WhenTheEngineStoppedBeforeAWholeAnswer) {
   SlowDown();
   ASSERT_FALSE(Start(Plan(/*max_tokens=*/500, /*stream=*/false, /*choices=*/2)).has_value());
   engine_.reset();
-  while (stream_->Pump() == GenerationStream::State::kMore) {
+  while (stream_->Pump(kNow) == GenerationStream::State::kMore) {
   }
   EXPECT_TRUE(exchange_->finished);
   EXPECT_EQ(exchange_->status, 503);

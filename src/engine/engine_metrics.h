@@ -1,0 +1,95 @@
+// What the engine counts and measures.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "metrics/bounds.h"
+#include "metrics/metric_set.h"
+#include "tensor/kv_layout.h"
+
+namespace remontoir {
+
+struct EngineMetrics : MetricSet {
+  explicit EngineMetrics(int32_t kv_page_count) {
+    AddInfo({"vllm:cache_config_info", "Tokens of a KV page, and pages"},
+            {{"block_size", std::to_string(kKvPageTokens)},
+             {"num_gpu_blocks", std::to_string(kv_page_count)}});
+  }
+
+  // The engine's thread raises these as it goes.
+  CounterTable& finished =
+      AddCounters({"remontoir_sequences_finished_total",
+                   "Sequences that ended; abort: cancelled, or its client left",
+                   "vllm:request_success_total"},
+                  {"finished_reason", {"stop", "length", "abort"}});
+  Histogram& queue =
+      AddHistogram({"remontoir_queue_seconds", "From a sequence's arrival to its admission",
+                    "vllm:request_queue_time_seconds"},
+                   kQueueBounds);
+  Histogram& prefill =
+      AddHistogram({"remontoir_prefill_seconds",
+                    "From a sequence's admission to its first token, of sequences that finished",
+                    "vllm:request_prefill_time_seconds"},
+                   kFirstTokenBounds);
+  Histogram& decode = AddHistogram(
+      {"remontoir_decode_seconds",
+       "From a sequence's first token to its last, of sequences that finished",
+       "vllm:request_decode_time_seconds"},
+      kAnswerBounds);
+  Histogram& inference = AddHistogram(
+      {"remontoir_inference_seconds",
+       "From a sequence's admission to its last token, of sequences that finished",
+       "vllm:request_inference_time_seconds"},
+      kAnswerBounds);
+  Histogram& round =
+      AddHistogram({"remontoir_round_seconds", "Time of a round of the engine"}, kRoundBounds);
+  Histogram& round_tokens =
+      AddHistogram({"remontoir_round_tokens", "Tokens that a round computed, prefill and decode",
+                    "vllm:iteration_tokens_total"},
+                   kTokenBounds);
+
+  // Copies of EngineStats, as old as the last Update.
+  Gauge& running = AddGauge({"remontoir_sequences_running", "Sequences in flight",
+                             "vllm:num_requests_running"});
+  Gauge& waiting = AddGauge({"remontoir_sequences_waiting", "Sequences that wait for admission",
+                             "vllm:num_requests_waiting"});
+  Gauge& kv_pages = AddGauge({"remontoir_kv_pages", "KV pages, held and free"});
+  Gauge& kv_pages_free = AddGauge({"remontoir_kv_pages_free", "KV pages that nobody holds"});
+  Gauge& kv_usage = AddGauge({"remontoir_kv_usage_ratio", "Share of the KV pages that is held, 0 to 1",
+                              "vllm:kv_cache_usage_perc"});
+  Counter& rounds = AddCounter({"remontoir_rounds_total", "Rounds of the engine"});
+  Counter& tokens_prefilled = AddCounter(
+      {"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});
+  Counter& tokens_generated = AddCounter(
+      {"remontoir_generated_tokens_total",
+       "Tokens that were drawn, also those behind a stop string that no client sees"});
+
+  void Update(const EngineStats& stats) {
+    running.Set(stats.running);
+    waiting.Set(stats.waiting);
+    kv_pages.Set(static_cast<double>(stats.kv_pages_total));
+    kv_pages_free.Set(static_cast<double>(stats.kv_pages_free));
+    const int64_t held = stats.kv_pages_total - stats.kv_pages_free;
+    kv_usage.Set(static_cast<double>(held) / static_cast<double>(stats.kv_pages_total));
+    rounds.Set(stats.rounds);
+    tokens_prefilled.Set(stats.tokens_prefilled);
+    tokens_generated.Set(stats.tokens_generated);
+  }
+
+  void CountFinish(FinishReason reason) {
+    const size_t row = reason == FinishReason::kStop ? 0 : reason == FinishReason::kLength ? 1 : 2;
+    finished.At(row).Add();
+  }
+
+  // first_token: of a sequence that drew one.
+  void ObserveTimes(TimePoint admitted, std::optional<TimePoint> first_token, TimePoint end) {
+    prefill.Observe(ElapsedUs(admitted, first_token.value_or(end)));
+    if (first_token.has_value()) decode.Observe(ElapsedUs(*first_token, end));
+    inference.Observe(ElapsedUs(admitted, end));
+  }
+};
+
+}  // namespace remontoir
