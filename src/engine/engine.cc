@@ -65,6 +65,13 @@ bool Generation::TryPop(TokenEvent& event) {
   return true;
 }
 
+RoomFacts Generation::room() const {
+  const int32_t bucket_tokens = bucket_tokens_.load(std::memory_order_acquire);
+  return {.dynamic = bucket_tokens == 0,
+          .bucket_tokens = bucket_tokens,
+          .init_us = room_init_us_.load(std::memory_order_acquire)};
+}
+
 void Generation::Cancel() {
   cancelled_.store(true, std::memory_order_release);
   WakeEngine();

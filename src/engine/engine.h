@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/notifier.h"
@@ -17,6 +18,13 @@ namespace remontoir {
 
 class MetricSet;
 class ModelRunner;
+
+// The room that a sequence got.
+struct RoomFacts {
+  bool dynamic = false;
+  int32_t bucket_tokens = 0;  // length of its class; 0: dynamic
+  int64_t init_us = 0;        // from the decision to admit it to usable room
+};
 
 // The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner
 // before Submit, so that the engine allocates nothing for it. One consumer thread; submitted once.
@@ -39,6 +47,7 @@ class Generation {
   // Facts for headers and usage, valid once the first event was popped.
   int64_t queue_us() const { return queue_us_.load(std::memory_order_acquire); }
   int32_t cached_tokens() const { return cached_tokens_.load(std::memory_order_acquire); }
+  RoomFacts room() const;
 
   static constexpr int32_t kEventsMax = 1024;
 
@@ -54,6 +63,8 @@ class Generation {
   std::atomic<bool> cancelled_{false};
   std::atomic<int64_t> queue_us_{0};
   std::atomic<int32_t> cached_tokens_{0};
+  std::atomic<int32_t> bucket_tokens_{0};
+  std::atomic<int64_t> room_init_us_{0};
   std::mutex wake_mutex_;
   Notifier* engine_wake_ = nullptr;  // while the engine holds the sequence
 };
@@ -63,6 +74,10 @@ struct EngineOptions {
   int32_t queue_max = 256;    // waiting at once; more are refused
   int32_t round_tokens_max = 512;
   int32_t reserve_tokens_default = 1024;  // room for a request without max_tokens
+  bool dynamic = false;                   // every request's room comes from the system
+  // Lengths of the classes of room, ascending; empty: one, of the whole context.
+  std::vector<int32_t> bucket_tokens;
+  int32_t bucket_capacity = 32;  // of one class out at once
 };
 
 struct EngineStats {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kv/prefix_cache.h"
 #include "sampling/sampling_params.h"
 
 namespace remontoir {
@@ -15,6 +16,16 @@ enum class RequestKind : uint8_t {
 
 inline constexpr int kTopLogprobsMax = 20;
 
+// How a request wants its room for keys and values.
+struct RoomWishes {
+  bool dynamic = false;         // from the system, not from the arena
+  bool bypasses_cache = false;  // nothing of it is looked up in the prefix cache or left there
+  // Positions to reserve at most, beside the prompt and one more; 0: no wish. What is generated
+  // beyond grows into whatever is free.
+  int32_t context_hint = 0;
+  PrefixKey prefix_key;  // who may share its pages: all requests with an equal key
+};
+
 struct Request {
   RequestKind kind = RequestKind::kGenerate;
   std::vector<TokenId> prompt;  // at least one token
@@ -25,6 +36,7 @@ struct Request {
   bool ignore_eos = false;           // stop tokens don't end it
   bool want_logprobs = false;        // fill TokenEvent::logprob
   int32_t top_logprobs = 0;          // 0 ... kTopLogprobsMax alternatives a token
+  RoomWishes room;
 };
 
 }  // namespace remontoir
