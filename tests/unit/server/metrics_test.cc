@@ -149,7 +149,8 @@ TEST(MetricsEndpoint, ShowsWhatRunsAndWhatWasLeft) {
   const std::string abort = "remontoir_sequences_finished_total{finished_reason=\"abort\"}";
   {
     RawClient client(test.service->port());
-    client.Send(test.RequestText("POST", kCompletions, R"({"prompt":"a","max_tokens":400,"ignore_eos":true})"));
+    client.Send(test.RequestText("POST", kCompletions,
+                                 R"({"prompt":"a","max_tokens":400,"ignore_eos":true})"));
     EXPECT_TRUE(Await([&] { return Scrape(test).at("remontoir_sequences_running") == 1; }));
     const Page page = Scrape(test);
     EXPECT_EQ(page.at("remontoir_http_requests_in_flight"), 2);
