@@ -13,6 +13,7 @@
 #include "backend/repack_cache.h"
 #include "backend/step_profile.h"
 #include "base/status.h"
+#include "base/thread_counters.h"
 #include "tensor/kv_layout.h"
 #include "tensor/tensor_view.h"
 
@@ -111,6 +112,10 @@ class Backend : public KvStore {
 
   // Rows of an activation after the last Run, for conformance tests and diagnosis.
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
+
+  // Page faults and heap allocations of threads of its own so far, as of the last Run or shortly
+  // before. Those of Run's caller are the caller's to count.
+  virtual ThreadCosts WorkerCosts() const = 0;
 
   virtual int64_t weights_bytes() const = 0;
   virtual int64_t kv_bytes() const = 0;  // of the arena's pages

@@ -11,6 +11,7 @@
 #include "base/notifier.h"
 #include "base/spsc_ring.h"
 #include "base/status.h"
+#include "base/thread_counters.h"
 #include "engine/request.h"
 #include "engine/token_event.h"
 #include "kv/kv_pool.h"
@@ -90,6 +91,10 @@ struct EngineStats {
   int64_t tokens_generated = 0;
   int64_t requests_finished = 0;
   int64_t requests_cancelled = 0;
+  // Of the loop and the workers, in rounds that had something to do: what the system and the heap
+  // were asked for between a sequence's admission and its last token. The first round is warm-up
+  // and not among them.
+  ThreadCosts path_costs;
 
   // That nobody holds: empty, or in the prefix cache alone.
   int32_t kv_pages_unheld() const { return kv.pages_free + kv.pages_cached; }

@@ -80,6 +80,12 @@ struct EngineMetrics : MetricSet {
   Gauge& kv_usage =
       AddGauge({"remontoir_kv_usage_ratio", "Share of the KV pages that is held, 0 to 1",
                 "vllm:kv_cache_usage_perc"});
+  Counter& path_allocations = AddCounter(
+      {"remontoir_request_path_heap_allocations_total",
+       "Heap allocations of the engine's threads from admission to last token; stays 0"});
+  Counter& path_faults = AddCounter(
+      {"remontoir_request_path_page_faults_total",
+       "Page faults of the engine's threads from admission to last token; only dynamic rooms add"});
   Counter& rounds = AddCounter({"remontoir_rounds_total", "Rounds of the engine"});
   Counter& tokens_prefilled =
       AddCounter({"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});
@@ -100,6 +106,8 @@ struct EngineMetrics : MetricSet {
     cache_misses.Set(stats.kv.misses);
     cache_tokens.Set(stats.kv.tokens_matched);
     cache_evictions.Set(stats.kv.evictions);
+    path_allocations.Set(stats.path_costs.heap_allocations);
+    path_faults.Set(stats.path_costs.page_faults);
     rounds.Set(stats.rounds);
     tokens_prefilled.Set(stats.tokens_prefilled);
     tokens_generated.Set(stats.tokens_generated);

@@ -64,6 +64,7 @@ void Engine::Loop::Run() {
   SchedulerState state;
   while (!stopping_.load(std::memory_order_acquire)) {
     const TimePoint begin = clock_.Now();
+    const ThreadCosts costs_before = CostsOfThread();
     DropCancelled();
     DescribeState(state);
     NextRound(begin, state, round_);
@@ -71,7 +72,7 @@ void Engine::Loop::Run() {
     if (!round_.shares.empty()) {
       RunBatch();
       Commit();
-      EndRound(begin);
+      EndRound(begin, costs_before);
     }
     RemoveFinished();
     NotifyAll();
@@ -97,11 +98,18 @@ void Engine::Loop::RunBatch() {
   round_ended_ = clock_.Now();
 }
 
-void Engine::Loop::EndRound(TimePoint begin) {
+void Engine::Loop::EndRound(TimePoint begin, const ThreadCosts& costs_before) {
   const int64_t elapsed_us = ElapsedUs(begin, clock_.Now());
   cost_.Commit(round_.prefill_tokens, round_.decode_rows, elapsed_us);
   metrics_.round.Observe(elapsed_us);
   metrics_.round_tokens.Observe(round_.prefill_tokens + round_.decode_rows);
+  const ThreadCosts workers = runner_.WorkerCosts();
+  const ThreadCosts costs = CostsOfThread() - costs_before + (workers - worker_costs_);
+  worker_costs_ = workers;
+  if (std::exchange(warm_, true)) {
+    const std::lock_guard lock(stats_mutex_);
+    stats_.path_costs = stats_.path_costs + costs;
+  }
 }
 
 }  // namespace remontoir

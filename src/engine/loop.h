@@ -49,7 +49,7 @@ class Engine::Loop {
 
   // The round itself. (loop.cc)
   void RunBatch();
-  void EndRound(TimePoint begin);
+  void EndRound(TimePoint begin, const ThreadCosts& costs_before);
 
   // What comes of it. (commit.cc)
   void Commit();
@@ -93,7 +93,9 @@ class Engine::Loop {
   std::vector<AdmissionQueue::Entry> dropped_;
   std::vector<AdmissionQueue::Entry> admitted_;
   std::vector<Notifier*> to_notify_;
-  TimePoint round_ended_;  // the last one
+  TimePoint round_ended_;     // the last one
+  ThreadCosts worker_costs_;  // as of the end of the last one
+  bool warm_ = false;         // it wasn't the first
 
   mutable std::mutex stats_mutex_;
   EngineStats stats_;

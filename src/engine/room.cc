@@ -42,7 +42,8 @@ int64_t RoomSource::tokens_max(bool dynamic) const {
 
 int64_t RoomSource::TokensToReserve(const Request& request) const {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
-  int64_t tokens = prompt + (request.max_tokens >= 0 ? request.max_tokens : reserve_tokens_default_);
+  int64_t tokens =
+      prompt + (request.max_tokens >= 0 ? request.max_tokens : reserve_tokens_default_);
   if (request.room.context_hint > 0) {
     tokens = std::min<int64_t>(tokens, request.room.context_hint);
   }

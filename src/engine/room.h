@@ -48,8 +48,8 @@ class RoomSource {
   KvPool pool_;
   BucketCounts buckets_;
   DynamicRanges dynamic_;
-  std::vector<RoomClass> classes_;      // as last described
-  std::vector<int32_t> prompt_;         // of the request that is looked up, [context_max]
+  std::vector<RoomClass> classes_;  // as last described
+  std::vector<int32_t> prompt_;     // of the request that is looked up, [context_max]
 };
 
 // One sequence's pages. What it holds is never taken back.

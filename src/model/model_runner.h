@@ -38,6 +38,7 @@ class ModelRunner {
   const RoundLimits& limits() const { return limits_; }
   Backend& backend() { return *backend_; }
   virtual KvStore& kv_store() { return *backend_; }
+  virtual ThreadCosts WorkerCosts() const { return backend_->WorkerCosts(); }
 
  protected:
   // For tests: a runner without a device.

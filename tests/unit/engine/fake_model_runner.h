@@ -84,6 +84,7 @@ class FakeModelRunner : public ModelRunner {
   }
 
   KvStore& kv_store() override { return pages; }
+  ThreadCosts WorkerCosts() const override { return {}; }
 
   FakeKvStore pages;
 

@@ -201,8 +201,7 @@ TEST(DynamicRoom, IsRefusedWhereTheRegionIsTooSmall) {
   test.Start();
   Request request = RequestOf(64, 10);
   request.room.dynamic = true;
-  const Status status =
-      test.engine->Submit(std::make_shared<Generation>(request, &test.notifier));
+  const Status status = test.engine->Submit(std::make_shared<Generation>(request, &test.notifier));
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("token limit exceeded"));
 }
