@@ -38,8 +38,7 @@ LoadedEngine Open(const RoomCase& c, int64_t arena_tokens, int32_t sequences_max
                   int32_t queue_max = 64) {
   static const SystemClock clock;
   const std::string tiny = TestData(std::string("tiny/") + c.file);
-  auto file =
-      ModelFile::Open(std::filesystem::exists(tiny) ? tiny : StoredModelPath(c.file));
+  auto file = ModelFile::Open(std::filesystem::exists(tiny) ? tiny : StoredModelPath(c.file));
   REM_CHECK(file.ok(), file.status().message());
   LoadEngineOptions options;
   options.backend = {.threads = 2, .compute = c.compute};
@@ -49,8 +48,7 @@ LoadedEngine Open(const RoomCase& c, int64_t arena_tokens, int32_t sequences_max
   options.kv_type = c.kv_type;
   auto info = ReadModelInfo(*file);
   REM_CHECK(info.ok(), info.status().message());
-  options.kv_memory_bytes =
-      arena_tokens * MakeKvLayout(info->shape, c.kv_type).token_bytes();
+  options.kv_memory_bytes = arena_tokens * MakeKvLayout(info->shape, c.kv_type).token_bytes();
   auto engine = OpenEngine(std::move(*file), options, clock, nullptr);
   REM_CHECK(engine.ok(), engine.status().message());
   return std::move(*engine);
@@ -59,8 +57,8 @@ LoadedEngine Open(const RoomCase& c, int64_t arena_tokens, int32_t sequences_max
 std::vector<TokenId> Text(int32_t vocabulary, int32_t length, uint64_t seed) {
   std::vector<TokenId> tokens;
   for (int32_t i = 0; i < length; ++i) {
-    tokens.push_back(TokenId(static_cast<int32_t>(CounterRandom(seed, 5).Bits(i) %
-                                                  static_cast<uint64_t>(vocabulary))));
+    tokens.push_back(TokenId(
+        static_cast<int32_t>(CounterRandom(seed, 5).Bits(i) % static_cast<uint64_t>(vocabulary))));
   }
   return tokens;
 }
