@@ -33,8 +33,8 @@ void PrintRooms(const std::vector<RoomRow>& rows, std::FILE* out) {
     }
     std::fprintf(out, "%9.1f %9.1f %9.1f %6d | %11.1f %11.1f %11.1f %6d | %8.3f%%\n",
                  row.bucketed.median_us, row.bucketed.p99_us, row.bucketed.max_us,
-                 row.bucketed.count, row.dynamic.median_us, row.dynamic.p99_us,
-                 row.dynamic.max_us, row.dynamic.count, 100 * row.saved());
+                 row.bucketed.count, row.dynamic.median_us, row.dynamic.p99_us, row.dynamic.max_us,
+                 row.dynamic.count, 100 * row.saved());
   }
 }
 

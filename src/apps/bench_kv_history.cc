@@ -18,8 +18,8 @@ namespace remontoir {
 namespace {
 
 // Among them the ends of the default classes, and one token on each side of one.
-constexpr int32_t kHistories[] = {0,    256,  1024, 2047, 2048, 2049, 3072, 4096,
-                                  5120, 6144, 7168, 8000};
+constexpr int32_t kHistories[] = {0,    256,  1024, 2047, 2048, 2049,
+                                  3072, 4096, 5120, 6144, 7168, 8000};
 constexpr int32_t kFresh[] = {32, 128};
 
 class HistoryBench {
@@ -118,8 +118,8 @@ Result<HistoryCurve> MeasureHistory(const std::string& file, int32_t threads, in
   REM_ASSIGN_OR_RETURN(const ModelInfo info, ReadModelInfo(opened));
   const int32_t context = info.shape.context_trained;
   // Room for the history and for every measurement's own end, so that nothing is evicted.
-  options.kv_memory_bytes = 3 * int64_t{context} *
-                            MakeKvLayout(info.shape, options.kv_type).token_bytes();
+  options.kv_memory_bytes =
+      3 * int64_t{context} * MakeKvLayout(info.shape, options.kv_type).token_bytes();
   REM_ASSIGN_OR_RETURN(LoadedEngine loaded, OpenEngine(std::move(opened), options, clock, nullptr));
   HistoryBench bench(*loaded.engine, info.shape.vocabulary_size);
 

@@ -111,10 +111,10 @@ Status MeasureShape(const Shape& shape, int32_t rounds, std::vector<RoomRow>* ro
   if (longest > 0) {
     WorkerPool pool(std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency())));
     const int32_t pages = PagesFor(longest);
-    REM_ASSIGN_OR_RETURN(KvMemory memory,
-                         KvMemory::Take(layout.page_bytes(),
-                                        {.arena_pages = pages, .dynamic_pages = pages}, pool,
-                                        nullptr));
+    REM_ASSIGN_OR_RETURN(
+        KvMemory memory,
+        KvMemory::Take(layout.page_bytes(), {.arena_pages = pages, .dynamic_pages = pages}, pool,
+                       nullptr));
     MemoryStore store(std::move(memory));
     EngineOptions options;
     for (const int32_t tokens : kLengths) {

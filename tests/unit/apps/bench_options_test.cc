@@ -64,5 +64,19 @@ TEST(BenchOptions, WhatMakesNoSenseIsRefused) {
   for (const auto& words : kCases) EXPECT_FALSE(Parse(words).ok()) << words.back();
 }
 
+TEST(BenchKvOptions, AModelIsOptional) {
+  const auto plain = Parse({"bench", "kv"});
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_EQ(std::get<BenchKvOptions>(plain->command).file, "");
+  const auto full =
+      Parse({"bench", "kv", "--model", "m.gguf", "--rounds", "3", "--threads", "2", "--json"});
+  ASSERT_TRUE(full.ok()) << full.status().message();
+  const auto& options = std::get<BenchKvOptions>(full->command);
+  EXPECT_EQ(options.file, "m.gguf");
+  EXPECT_EQ(options.rounds, 3);
+  EXPECT_EQ(options.threads, 2);
+  EXPECT_TRUE(options.json);
+}
+
 }  // namespace
 }  // namespace remontoir
