@@ -3,7 +3,8 @@
 #include "kernels/install.h"
 #include "kernels/words_avx512.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 namespace {
 
 // Fewer rows than this are bound by loading and widening keys, which processors that run AVX-512
@@ -30,4 +31,5 @@ void InstallAvx512Attention(KernelTable* table) {
   table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
 }
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

@@ -7,7 +7,8 @@
 #include "kernels/activation_block.h"
 #include "kernels/words_avx512.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 
 struct Avx512ByteWords : Avx512Words {
   using Ints = __m512i;
@@ -59,4 +60,5 @@ struct Avx512ByteWords : Avx512Words {
   }
 };
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

@@ -4,11 +4,13 @@
 #include "kernels/matmul_float.h"
 #include "kernels/matmul_quantised.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 
 void InstallAvx512Products(KernelTable* table) {
   FloatProducts<Avx512ByteWords>::Install(table);
   QuantisedProducts<Avx512ByteWords, DotBlock<Avx512ByteWords>>::Install(table);
 }
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

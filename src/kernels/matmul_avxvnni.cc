@@ -3,7 +3,8 @@
 #include "kernels/install.h"
 #include "kernels/matmul_quantised.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 
 #if defined(__AVXVNNI__) || defined(REMONTOIR_THROUGH_SIMDE)
 
@@ -29,4 +30,5 @@ bool InstallAvxVnniProducts(KernelTable*) { return false; }
 
 #endif
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

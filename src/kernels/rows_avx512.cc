@@ -3,8 +3,10 @@
 #include "kernels/rows_kernel.h"
 #include "kernels/words_avx512.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 
 void InstallAvx512Rows(KernelTable* table) { RowsKernel<Avx512Words>::Install(table); }
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

@@ -7,7 +7,8 @@
 #include "kernels/words_namespace.h"
 #include "tensor/dtype.h"
 
-namespace remontoir::inline REM_WORDS {
+namespace remontoir {
+inline namespace REM_WORDS {
 
 struct Avx512Words {
   using Floats = __m512;
@@ -138,4 +139,5 @@ struct Avx512Words {
   }
 };
 
-}  // namespace remontoir::inline REM_WORDS
+}  // namespace REM_WORDS
+}  // namespace remontoir

@@ -105,6 +105,16 @@ class GenerationStreamTest : public ::testing::Test {
       if (!events_.Wait(10'000)) break;
     }
   }
+  // Pumps to the end, and returns how often there was more than a pump takes.
+  int PumpToTheEnd() {
+    int more = 0;
+    for (;;) {
+      const GenerationStream::State state = stream_->Pump(kNow);
+      if (state == GenerationStream::State::kMore) ++more;
+      if (state == GenerationStream::State::kWaiting && events_.Wait(10'000)) continue;
+      if (state != GenerationStream::State::kMore) return more;
+    }
+  }
 
   const Tokenizer tokenizer_ = MakeTinyTokenizer();
   SystemClock clock_;
@@ -123,9 +133,8 @@ TEST_F(GenerationStreamTest, TakesABoundedNumberOfEventsAPump) {
   while (engine_->stats().requests_finished == 0) events_.Wait(10);
   EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kMore);
   EXPECT_FALSE(exchange_->finished);
-  int pumps = 1;
-  while (stream_->Pump(kNow) == GenerationStream::State::kMore) ++pumps;
-  EXPECT_EQ(pumps, 400 / 128);
+  // A request counts as finished a moment before its last event is there.
+  EXPECT_EQ(1 + PumpToTheEnd(), 400 / 128);
   EXPECT_TRUE(exchange_->finished);
   EXPECT_THAT(exchange_->written, HasSubstr("data: [DONE]\n\n"));
 }
@@ -137,7 +146,7 @@ TEST_F(GenerationStreamTest, PausesForASlowReader) {
   EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kPaused);
   EXPECT_EQ(exchange_->written, "");
   exchange_->pending = 0;
-  EXPECT_EQ(stream_->Pump(kNow), GenerationStream::State::kDone);
+  EXPECT_EQ(PumpToTheEnd(), 0);
   EXPECT_TRUE(exchange_->finished);
 }
 
