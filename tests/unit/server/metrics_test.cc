@@ -12,6 +12,7 @@
 #include "engine/engine_metrics.h"
 #include "metrics/exposition.h"
 #include "server/process_metrics.h"
+#include "server/room_metrics.h"
 #include "server/server_metrics.h"
 #include "tests/unit/server/service_fixture.h"
 
@@ -149,7 +150,8 @@ TEST(MetricsEndpoint, ShowsWhatRunsAndWhatWasLeft) {
   const std::string abort = "remontoir_sequences_finished_total{finished_reason=\"abort\"}";
   {
     RawClient client(test.service->port());
-    client.Send(test.RequestText("POST", kCompletions, R"({"prompt":"a","max_tokens":400,"ignore_eos":true})"));
+    client.Send(test.RequestText("POST", kCompletions,
+                                 R"({"prompt":"a","max_tokens":400,"ignore_eos":true})"));
     EXPECT_TRUE(Await([&] { return Scrape(test).at("remontoir_sequences_running") == 1; }));
     const Page page = Scrape(test);
     EXPECT_EQ(page.at("remontoir_http_requests_in_flight"), 2);
@@ -216,9 +218,10 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   if (!HeapAllocationsOfProcess().has_value()) GTEST_SKIP() << "a sanitizer leaves one out";
   const ServerMetrics server;
   const EngineMetrics engine(/*kv_page_count=*/1);
+  const RoomMetrics room((EnginePlan()));
   const ProcessMetrics process("1.2.3", /*started=*/0);
   std::vector<std::string> rows;
-  for (const MetricSet* set : std::array<const MetricSet*, 3>{&server, &engine, &process}) {
+  for (const MetricSet* set : std::array<const MetricSet*, 4>{&server, &engine, &room, &process}) {
     for (const MetricFamily& family : set->families()) rows.push_back(RowOf(family));
   }
   std::ifstream file(REMONTOIR_SOURCE_DIR "/docs/metrics.md");
