@@ -28,4 +28,11 @@ struct BenchKernelsOptions {
   bool json = false;
 };
 
+struct BenchKvOptions {
+  std::string file;     // a model for first tokens after a history; empty: rooms alone
+  int32_t threads = 0;  // 0: one a core
+  int32_t rounds = 9;   // measurements of each length
+  bool json = false;
+};
+
 }  // namespace remontoir

@@ -308,11 +308,26 @@ void AddBenchKernelsFlags(CLI::App& command, BenchKernelsOptions& options) {
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
 }
 
+void AddBenchKvFlags(CLI::App& command, BenchKvOptions& options) {
+  command
+      .add_option("-m,--model", options.file, "Also first tokens after a history, of this model")
+      ->option_text("FILE");
+  command.add_option("-t,--threads", options.threads, "Threads that compute (default: one a core)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--rounds", options.rounds, "Measurements of each length (default 9)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1000));
+  command.add_flag("--json", options.json, "One JSON object on stdout instead of tables");
+}
+
 struct BenchCommands {
   CLI::App* engine = nullptr;
   CLI::App* kernels = nullptr;
+  CLI::App* kv = nullptr;
   BenchEngineOptions engine_options;
   BenchKernelsOptions kernels_options;
+  BenchKvOptions kv_options;
 };
 
 void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
@@ -323,6 +338,9 @@ void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
   AddBenchEngineFlags(*commands.engine, commands.engine_options);
   commands.kernels = bench->add_subcommand("kernels", "Each kernel by itself, on one thread");
   AddBenchKernelsFlags(*commands.kernels, commands.kernels_options);
+  commands.kv =
+      bench->add_subcommand("kv", "Room for keys and values, and first tokens from cache");
+  AddBenchKvFlags(*commands.kv, commands.kv_options);
 }
 
 // The one of `known` that `word` was most likely meant to be; empty when none is near.
@@ -480,6 +498,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchEngineOptions>(std::move(commands.bench.engine_options));
   } else if (commands.bench.kernels->parsed()) {
     invocation.command.emplace<BenchKernelsOptions>(std::move(commands.bench.kernels_options));
+  } else if (commands.bench.kv->parsed()) {
+    invocation.command.emplace<BenchKvOptions>(std::move(commands.bench.kv_options));
   }
   return Status::Ok();
 }

@@ -96,6 +96,7 @@ Examples:
   remontoir bench engine --model model.gguf --steps-profile --prompt 512 --depth 512 --batch 8
   remontoir bench kernels --isa avx2
   remontoir bench kernels --filter _product
+  remontoir bench kv --model model.gguf
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
 the same rows beside a peer engine.)";

@@ -13,6 +13,7 @@
 #include "backend/repack_cache.h"
 #include "backend/step_profile.h"
 #include "base/status.h"
+#include "base/thread_counters.h"
 #include "tensor/kv_layout.h"
 #include "tensor/tensor_view.h"
 
@@ -55,10 +56,29 @@ struct WeightsReport {
 // and total_bytes count every time.
 using WeightsRead = std::function<void(WeightId id, int64_t done_bytes, int64_t total_bytes)>;
 
-class Backend {
+// Memory of keys and values, for who decides which sequence holds which page. Between rounds. Pages
+// of the arena are numbered 0 ... KvMemoryOptions::arena_pages - 1.
+class KvStore {
  public:
-  virtual ~Backend() = default;
+  virtual ~KvStore() = default;
 
+  // The numbers of dynamic pages. Ranges of them begin and end at multiples of the granule.
+  virtual KvPageRange dynamic_pages() const = 0;
+  virtual int32_t dynamic_granule() const = 0;
+  // Asks the system for a range's memory, faults it in and zeroes it: the old way to prepare a
+  // request, slow on purpose. ResourceExhausted when the system has none. GiveBackDynamic returns
+  // such a range to it.
+  virtual Status TakeDynamic(KvPageRange range) = 0;
+  virtual void GiveBackDynamic(KvPageRange range) = 0;
+
+  // Keys and values of the first `tokens` tokens of a page, in every layer and head, into another
+  // page, bit for bit. What the other page held of later tokens is lost. Allocates nothing.
+  virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
+};
+
+// Its KvStore are there after Prepare.
+class Backend : public KvStore {
+ public:
   // Loading, in any order, before PackWeights. The view's bytes must stay mapped until PackWeights
   // returns (for AddEmbedding: as long as the backend lives). Errors name the tensor.
   virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
@@ -76,22 +96,6 @@ class Backend {
   virtual Status Prepare(Program program, const KvLayout& layout, const KvMemoryOptions& kv_memory,
                          const RoundLimits& limits, const MemoryProgress& progress = nullptr) = 0;
 
-  // --- Memory of keys and values, after Prepare, between rounds. Pages of the arena are numbered
-  // 0 ... KvMemoryOptions::arena_pages - 1.
-
-  // The numbers of dynamic pages. Ranges of them begin and end at multiples of the granule.
-  virtual KvPageRange dynamic_pages() const = 0;
-  virtual int32_t dynamic_granule() const = 0;
-  // Asks the system for a range's memory, faults it in and zeroes it: the old way to prepare a
-  // request, slow on purpose. ResourceExhausted when the system has none. GiveBackDynamic returns
-  // such a range to it.
-  virtual Status TakeDynamic(KvPageRange range) = 0;
-  virtual void GiveBackDynamic(KvPageRange range) = 0;
-
-  // Keys and values of the first `tokens` tokens of a page, in every layer and head, into another
-  // page, bit for bit. What the other page held of later tokens is lost. Allocates nothing.
-  virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
-
   virtual const KvMemoryReport& kv_memory_report() const = 0;
 
   // Runs the program. Inputs must lie within the limits and name pages of the arena or dynamic ones
@@ -108,6 +112,10 @@ class Backend {
 
   // Rows of an activation after the last Run, for conformance tests and diagnosis.
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
+
+  // Page faults and heap allocations of threads of its own so far, as of the last Run or shortly
+  // before. Those of Run's caller are the caller's to count.
+  virtual ThreadCosts WorkerCosts() const = 0;
 
   virtual int64_t weights_bytes() const = 0;
   virtual int64_t kv_bytes() const = 0;  // of the arena's pages

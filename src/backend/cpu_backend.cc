@@ -94,6 +94,8 @@ class CpuBackend final : public Backend, private TileJob {
   std::span<const float> Logits(int32_t i) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
+  ThreadCosts WorkerCosts() const override { return pool_.WorkerCosts(); }
+
   int64_t weights_bytes() const override { return weights_.bytes(); }
   int64_t kv_bytes() const override { return kv_memory_.page_bytes() * kv_memory_.arena_pages(); }
   int64_t activation_bytes() const override {

@@ -1,6 +1,8 @@
 // First fit, by a walk over the granules: there are a few thousand at most.
 #include "backend/dynamic_ranges.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace remontoir {
@@ -42,6 +44,16 @@ void DynamicRanges::GiveBack(KvPageRange range) {
   }
   REM_CHECK(end == uses_.size() || uses_[end] != Use::kFollows, "one whole range");
   pages_free_ += range.count;
+}
+
+int32_t DynamicRanges::longest_free() const {
+  int32_t longest = 0;
+  int32_t run = 0;
+  for (const Use use : uses_) {
+    run = use == Use::kFree ? run + granule_ : 0;
+    longest = std::max(longest, run);
+  }
+  return longest;
 }
 
 size_t DynamicRanges::FirstGranule(KvPageRange range) const {

@@ -24,6 +24,8 @@ class DynamicRanges {
   void GiveBack(KvPageRange range);
 
   int32_t pages_free() const { return pages_free_; }
+  // The longest range that Take would give now.
+  int32_t longest_free() const;
   int32_t pages_total() const { return pages_.count; }
 
  private:

@@ -24,4 +24,9 @@ std::optional<int64_t> HeapAllocationsOfProcess() {
   return heap_counter::OfProcess();
 }
 
+ThreadCosts CostsOfThread() {
+  const PageFaults faults = PageFaultsOfThread();
+  return {HeapAllocationsOfThread().value_or(0), faults.minor + faults.major};
+}
+
 }  // namespace remontoir

@@ -22,4 +22,20 @@ PageFaults PageFaultsOfThread();
 std::optional<int64_t> HeapAllocationsOfThread();
 std::optional<int64_t> HeapAllocationsOfProcess();
 
+// Both together, as figures to subtract. Allocations are 0 where they aren't counted.
+struct ThreadCosts {
+  int64_t heap_allocations = 0;
+  int64_t page_faults = 0;  // minor and major
+
+  friend ThreadCosts operator+(const ThreadCosts& a, const ThreadCosts& b) {
+    return {a.heap_allocations + b.heap_allocations, a.page_faults + b.page_faults};
+  }
+  friend ThreadCosts operator-(const ThreadCosts& a, const ThreadCosts& b) {
+    return {a.heap_allocations - b.heap_allocations, a.page_faults - b.page_faults};
+  }
+  friend bool operator==(const ThreadCosts&, const ThreadCosts&) = default;
+};
+
+ThreadCosts CostsOfThread();
+
 }  // namespace remontoir

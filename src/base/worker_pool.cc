@@ -25,7 +25,8 @@ inline void Pause() {
 
 }  // namespace
 
-WorkerPool::WorkerPool(int32_t size) : caller_patience_{kSpinsMax} {
+WorkerPool::WorkerPool(int32_t size)
+    : caller_patience_{kSpinsMax}, costs_(static_cast<size_t>(std::max(size, 1)) - 1) {
   REM_CHECK(size > 0, "a pool has at least the calling thread");
   threads_.reserve(static_cast<size_t>(size) - 1);
   for (int32_t worker = 1; worker < size; ++worker) {
@@ -72,9 +73,27 @@ void WorkerPool::WorkerLoop(int32_t worker) {
     } else if (stop_.load(std::memory_order_acquire)) {
       return;
     } else {
+      // Between rounds nobody waits for us.
+      if (round_done_.load(std::memory_order_acquire)) NoteCosts(worker);
       WaitForNews(seen, &patience);
     }
   }
+}
+
+void WorkerPool::NoteCosts(int32_t worker) {
+  const ThreadCosts costs = CostsOfThread();
+  Costs& noted = costs_[static_cast<size_t>(worker) - 1];
+  noted.heap_allocations.store(costs.heap_allocations, std::memory_order_relaxed);
+  noted.page_faults.store(costs.page_faults, std::memory_order_relaxed);
+}
+
+ThreadCosts WorkerPool::WorkerCosts() const {
+  ThreadCosts sum;
+  for (const Costs& noted : costs_) {
+    sum.heap_allocations += noted.heap_allocations.load(std::memory_order_relaxed);
+    sum.page_faults += noted.page_faults.load(std::memory_order_relaxed);
+  }
+  return sum;
 }
 
 // Takes one tile of the open step. Until it is finished the step stays open, so the step's fields

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_counters.h"
+
 namespace remontoir {
 
 // Work in steps: the tiles of a step run in any order on any worker, and a step begins when all
@@ -39,6 +41,10 @@ class WorkerPool {
   // a time.
   void Run(TileJob& job, int32_t step_count);
 
+  // What all workers but the callers of Run have cost since they began, as each noted it when it
+  // last found nothing to do. Any thread.
+  ThreadCosts WorkerCosts() const;
+
   // Calls body(index) for 0 ... count - 1 on all workers.
   template <class Body>
   void ParallelFor(int32_t count, Body&& body) {
@@ -58,7 +64,13 @@ class WorkerPool {
     int32_t spins;
   };
 
+  struct alignas(64) Costs {
+    std::atomic<int64_t> heap_allocations{0};
+    std::atomic<int64_t> page_faults{0};
+  };
+
   void WorkerLoop(int32_t worker);
+  void NoteCosts(int32_t worker);
   bool ClaimTile(int32_t* tile);
   void FinishTile(int32_t worker);
   void OpenNextStep(int32_t worker);
@@ -80,6 +92,7 @@ class WorkerPool {
   uint32_t step_tiles_ = 0;
 
   Patience caller_patience_;
+  std::vector<Costs> costs_;  // of workers 1, 2, ...
   std::vector<std::thread> threads_;
 };
 

@@ -31,12 +31,22 @@ int32_t AdmissionQueue::size() const {
   return static_cast<int32_t>(entries_.size());
 }
 
-AdmissionQueue::Entry AdmissionQueue::PopFront() {
+void AdmissionQueue::Take(std::span<const int32_t> places, std::vector<Entry>& taken) {
+  if (places.empty()) return;
   const std::lock_guard lock(mutex_);
-  REM_CHECK(!entries_.empty(), "nothing waits");
-  Entry front = std::move(entries_.front());
-  entries_.erase(entries_.begin());
-  return front;
+  size_t next = 0;
+  size_t kept = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (next < places.size() && static_cast<size_t>(places[next]) == i) {
+      taken.push_back(std::move(entries_[i]));
+      ++next;
+    } else {
+      if (kept != i) entries_[kept] = std::move(entries_[i]);
+      ++kept;
+    }
+  }
+  REM_CHECK(next == places.size(), "places of waiting entries, ascending");
+  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(kept), entries_.end());
 }
 
 }  // namespace remontoir

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -31,7 +32,8 @@ class AdmissionQueue {
   int32_t size() const;
 
   // The rest is for the taking thread. Only it removes: what it saw stays where it was.
-  Entry PopFront();
+  // Moves the entries at these places, ascending, to `taken`, which has room for them.
+  void Take(std::span<const int32_t> places, std::vector<Entry>& taken);
 
   // Moves the entries for which `matches` is true to `taken`, which has room for them.
   template <class Predicate>

@@ -37,7 +37,6 @@ void Engine::Loop::Commit() {
     CommitShare(sequence, tokens, logit_row);
     logit_row += tokens - batch_[i].logits_begin;
   }
-  RemoveFinished();
 }
 
 void Engine::Loop::CommitShare(Sequence& sequence, int32_t tokens, int32_t logit_row) {
@@ -45,6 +44,7 @@ void Engine::Loop::CommitShare(Sequence& sequence, int32_t tokens, int32_t logit
   const int32_t end = first + tokens;
   const int32_t prompt = sequence.prompt_tokens();
   sequence.tokens_computed = end;
+  sequence.room.Publish(sequence.computed());
   const int32_t wanted_from = std::max(first, sequence.logits_begin());
   if (sequence.scores() && first == 0) GivePromptToken(sequence, 0, {});
   for (int32_t row = wanted_from; row < end; ++row) {
@@ -109,9 +109,9 @@ void Engine::Loop::DecideFinish(Sequence& sequence, TokenEvent& event) {
     finish(FinishReason::kLength, StopDetail::kMaxTokens);
   } else if (sequence.tokens_known() == context_max_) {
     finish(FinishReason::kLength, StopDetail::kContext);
-  } else if (sequence.tokens_known() > sequence.lease.tokens_max()) {
+  } else if (sequence.tokens_known() > sequence.room.tokens_max()) {
     // The reservation is used up: the drawn token's own keys need a page more.
-    if (!sequence.lease.Grow()) finish(FinishReason::kLength, StopDetail::kKvRoom);
+    if (!sequence.room.Grow()) finish(FinishReason::kLength, StopDetail::kKvRoom);
   }
 }
 
@@ -125,12 +125,12 @@ void Engine::Loop::Give(Sequence& sequence, const TokenEvent& event) {
 }
 
 void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
-  sequence.lease.Release();
+  sequence.room.Release(sequence.computed());
   sequence.counts.Reset();
   {
     const std::lock_guard lock(stats_mutex_);
     --stats_.running;
-    stats_.kv_pages_free = pool_.pages_free();
+    stats_.kv = rooms_.stats();
     ++(last.finish == FinishReason::kCancelled ? stats_.requests_cancelled
                                                : stats_.requests_finished);
   }

@@ -48,7 +48,19 @@ Status CheckOptions(const EngineOptions& options, const RoundLimits& limits,
     return refuse("kv_cache.reserve_tokens_default", options.reserve_tokens_default, "is below 1");
   }
   if (limits.context_max < 1) return refuse("model.context", limits.context_max, "is below 1");
-  if (kv_page_count < 1) return refuse("kv_page_count", kv_page_count, "is below 1");
+  if (kv_page_count < (options.dynamic ? 0 : 1)) {
+    return refuse("kv_page_count", kv_page_count, "is too few");
+  }
+  if (options.bucket_capacity < 1) {
+    return refuse("kv_cache.bucket_capacity", options.bucket_capacity, "is below 1");
+  }
+  // Scheduling knows a bounded number of classes, and the last one holds the longest sequence.
+  if (options.bucket_tokens.size() > size_t{kRoomClassesMax} ||
+      (!options.bucket_tokens.empty() && options.bucket_tokens.back() < limits.context_max)) {
+    return refuse("kv_cache.prealloc_buckets", static_cast<int32_t>(options.bucket_tokens.size()),
+                  "classes: at most " + std::to_string(kRoomClassesMax) +
+                      ", the last of them as long as the context");
+  }
   return Status::Ok();
 }
 

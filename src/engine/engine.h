@@ -11,8 +11,10 @@
 #include "base/notifier.h"
 #include "base/spsc_ring.h"
 #include "base/status.h"
+#include "base/thread_counters.h"
 #include "engine/request.h"
 #include "engine/token_event.h"
+#include "kv/kv_pool.h"
 
 namespace remontoir {
 
@@ -76,20 +78,26 @@ struct EngineOptions {
   int32_t reserve_tokens_default = 1024;  // room for a request without max_tokens
   bool dynamic = false;                   // every request's room comes from the system
   // Lengths of the classes of room, ascending; empty: one, of the whole context.
-  std::vector<int32_t> bucket_tokens;
+  std::vector<int32_t> bucket_tokens = {};
   int32_t bucket_capacity = 32;  // of one class out at once
 };
 
 struct EngineStats {
   int32_t running = 0;
   int32_t waiting = 0;
-  int64_t kv_pages_total = 0;
-  int64_t kv_pages_free = 0;
+  KvStats kv;
   int64_t rounds = 0;
   int64_t tokens_prefilled = 0;
   int64_t tokens_generated = 0;
   int64_t requests_finished = 0;
   int64_t requests_cancelled = 0;
+  // Of the loop and the workers, in rounds that had something to do: what the system and the heap
+  // were asked for between a sequence's admission and its last token. The first round is warm-up
+  // and not among them.
+  ThreadCosts path_costs;
+
+  // That nobody holds: empty, or in the prefix cache alone.
+  int32_t kv_pages_unheld() const { return kv.pages_free + kv.pages_cached; }
 };
 
 class Engine {

@@ -20,11 +20,10 @@ struct EngineMetrics : MetricSet {
   }
 
   // The engine's thread raises these as it goes.
-  CounterTable& finished =
-      AddCounters({"remontoir_sequences_finished_total",
-                   "Sequences that ended; abort: cancelled, or its client left",
-                   "vllm:request_success_total"},
-                  {"finished_reason", {"stop", "length", "abort"}});
+  CounterTable& finished = AddCounters(
+      {"remontoir_sequences_finished_total",
+       "Sequences that ended; abort: cancelled, or its client left", "vllm:request_success_total"},
+      {"finished_reason", {"stop", "length", "abort"}});
   Histogram& queue =
       AddHistogram({"remontoir_queue_seconds", "From a sequence's arrival to its admission",
                     "vllm:request_queue_time_seconds"},
@@ -34,16 +33,16 @@ struct EngineMetrics : MetricSet {
                     "From a sequence's admission to its first token, of sequences that finished",
                     "vllm:request_prefill_time_seconds"},
                    kFirstTokenBounds);
-  Histogram& decode = AddHistogram(
-      {"remontoir_decode_seconds",
-       "From a sequence's first token to its last, of sequences that finished",
-       "vllm:request_decode_time_seconds"},
-      kAnswerBounds);
-  Histogram& inference = AddHistogram(
-      {"remontoir_inference_seconds",
-       "From a sequence's admission to its last token, of sequences that finished",
-       "vllm:request_inference_time_seconds"},
-      kAnswerBounds);
+  Histogram& decode =
+      AddHistogram({"remontoir_decode_seconds",
+                    "From a sequence's first token to its last, of sequences that finished",
+                    "vllm:request_decode_time_seconds"},
+                   kAnswerBounds);
+  Histogram& inference =
+      AddHistogram({"remontoir_inference_seconds",
+                    "From a sequence's admission to its last token, of sequences that finished",
+                    "vllm:request_inference_time_seconds"},
+                   kAnswerBounds);
   Histogram& round =
       AddHistogram({"remontoir_round_seconds", "Time of a round of the engine"}, kRoundBounds);
   Histogram& round_tokens =
@@ -51,32 +50,71 @@ struct EngineMetrics : MetricSet {
                     "vllm:iteration_tokens_total"},
                    kTokenBounds);
 
+  Histogram& room_bucketed =
+      AddHistogram({"remontoir_kv_room_bucketed_seconds",
+                    "From the decision to admit a sequence to its room in the arena"},
+                   kKvLeaseBounds);
+  Histogram& room_dynamic =
+      AddHistogram({"remontoir_kv_room_dynamic_seconds",
+                    "From the decision to admit a sequence to its room from the system"},
+                   kKvLeaseBounds);
+
   // Copies of EngineStats, as old as the last Update.
-  Gauge& running = AddGauge({"remontoir_sequences_running", "Sequences in flight",
-                             "vllm:num_requests_running"});
+  Gauge& running =
+      AddGauge({"remontoir_sequences_running", "Sequences in flight", "vllm:num_requests_running"});
   Gauge& waiting = AddGauge({"remontoir_sequences_waiting", "Sequences that wait for admission",
                              "vllm:num_requests_waiting"});
   Gauge& kv_pages = AddGauge({"remontoir_kv_pages", "KV pages, held and free"});
-  Gauge& kv_pages_free = AddGauge({"remontoir_kv_pages_free", "KV pages that nobody holds"});
-  Gauge& kv_usage = AddGauge({"remontoir_kv_usage_ratio", "Share of the KV pages that is held, 0 to 1",
-                              "vllm:kv_cache_usage_perc"});
+  Gauge& kv_pages_free = AddGauge({"remontoir_kv_pages_free", "KV pages that hold nothing"});
+  Gauge& kv_pages_cached = AddGauge(
+      {"remontoir_kv_pages_cached", "KV pages of the prefix cache alone, given to who needs room"});
+  Counter& cache_hits = AddCounter(
+      {"remontoir_prefix_cache_hits_total", "Prompts of which something was in the prefix cache"});
+  Counter& cache_misses = AddCounter(
+      {"remontoir_prefix_cache_misses_total", "Prompts looked up in the prefix cache in vain"});
+  Counter& cache_tokens =
+      AddCounter({"remontoir_prefix_cache_tokens_total", "Prompt tokens found in the prefix cache",
+                  "vllm:prefix_cache_hits_total"});
+  Counter& cache_evictions = AddCounter(
+      {"remontoir_prefix_cache_evictions_total", "Pages that the prefix cache gave to a lease"});
+  Gauge& kv_usage =
+      AddGauge({"remontoir_kv_usage_ratio", "Share of the KV pages that is held, 0 to 1",
+                "vllm:kv_cache_usage_perc"});
+  Counter& path_allocations = AddCounter(
+      {"remontoir_request_path_heap_allocations_total",
+       "Heap allocations of the engine's threads from admission to last token; stays 0"});
+  Counter& path_faults = AddCounter(
+      {"remontoir_request_path_page_faults_total",
+       "Page faults of the engine's threads from admission to last token; only dynamic rooms add"});
   Counter& rounds = AddCounter({"remontoir_rounds_total", "Rounds of the engine"});
-  Counter& tokens_prefilled = AddCounter(
-      {"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});
-  Counter& tokens_generated = AddCounter(
-      {"remontoir_generated_tokens_total",
-       "Tokens that were drawn, also those behind a stop string that no client sees"});
+  Counter& tokens_prefilled =
+      AddCounter({"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});
+  Counter& tokens_generated =
+      AddCounter({"remontoir_generated_tokens_total",
+                  "Tokens that were drawn, also those behind a stop string that no client sees"});
 
   void Update(const EngineStats& stats) {
     running.Set(stats.running);
     waiting.Set(stats.waiting);
-    kv_pages.Set(static_cast<double>(stats.kv_pages_total));
-    kv_pages_free.Set(static_cast<double>(stats.kv_pages_free));
-    const int64_t held = stats.kv_pages_total - stats.kv_pages_free;
-    kv_usage.Set(static_cast<double>(held) / static_cast<double>(stats.kv_pages_total));
+    kv_pages.Set(stats.kv.pages_total);
+    kv_pages_free.Set(stats.kv.pages_free);
+    kv_pages_cached.Set(stats.kv.pages_cached);
+    const int32_t held = stats.kv.pages_leased + stats.kv.pages_shared;
+    kv_usage.Set(stats.kv.pages_total == 0 ? 0.0
+                                           : static_cast<double>(held) / stats.kv.pages_total);
+    cache_hits.Set(stats.kv.hits);
+    cache_misses.Set(stats.kv.misses);
+    cache_tokens.Set(stats.kv.tokens_matched);
+    cache_evictions.Set(stats.kv.evictions);
+    path_allocations.Set(stats.path_costs.heap_allocations);
+    path_faults.Set(stats.path_costs.page_faults);
     rounds.Set(stats.rounds);
     tokens_prefilled.Set(stats.tokens_prefilled);
     tokens_generated.Set(stats.tokens_generated);
+  }
+
+  void ObserveRoom(bool dynamic, int64_t init_us) {
+    (dynamic ? room_dynamic : room_bucketed).Observe(init_us);
   }
 
   void CountFinish(FinishReason reason) {

@@ -11,8 +11,8 @@
 #include "engine/admission_queue.h"
 #include "engine/engine.h"
 #include "engine/engine_metrics.h"
+#include "engine/room.h"
 #include "engine/sequence.h"
-#include "kv/kv_pool.h"
 #include "model/model_runner.h"
 #include "sampling/sampler.h"
 #include "scheduler/scheduler.h"
@@ -35,18 +35,21 @@ class Engine::Loop {
  private:
   void Run();
 
-  // The start of a round. (loop.cc)
+  // The start of a round. (admit.cc)
   void DropCancelled();
   void DescribeState(SchedulerState& state);
-  void Admit(TimePoint now, int32_t count);
-  int32_t PagesToReserve(const Request& request) const;
+  void DescribeWaiting(SchedulerState& state);
+  void Admit(TimePoint now);
+  // tokens_matched: in the prefix cache, when the round was planned.
+  void AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueue::Entry& entry);
+  void DropSharesOfEnded();
   static SequenceProgress ProgressOf(const Generation& generation, int32_t tokens_known,
                                      int32_t tokens_computed);
   static void PauseIfFull(Generation& generation, SequenceProgress& progress);
 
   // The round itself. (loop.cc)
   void RunBatch();
-  void EndRound(TimePoint begin);
+  void EndRound(TimePoint begin, const ThreadCosts& costs_before);
 
   // What comes of it. (commit.cc)
   void Commit();
@@ -77,7 +80,7 @@ class Engine::Loop {
   std::atomic<bool> stopping_{false};
 
   // Everything below belongs to the loop's thread, and is taken before it starts.
-  KvPool pool_;
+  RoomSource rooms_;
   Sampler sampler_;
   std::deque<Sequence> slots_;
   std::vector<Sequence*> free_slots_;
@@ -88,8 +91,11 @@ class Engine::Loop {
   std::vector<SequenceProgress> running_states_;
   std::vector<BatchSequence> batch_;
   std::vector<AdmissionQueue::Entry> dropped_;
+  std::vector<AdmissionQueue::Entry> admitted_;
   std::vector<Notifier*> to_notify_;
-  TimePoint round_ended_;  // the last one
+  TimePoint round_ended_;     // the last one
+  ThreadCosts worker_costs_;  // as of the end of the last one
+  bool warm_ = false;         // it wasn't the first
 
   mutable std::mutex stats_mutex_;
   EngineStats stats_;

@@ -44,7 +44,7 @@ Status Engine::Loop::Submit(std::shared_ptr<Generation> generation) {
   const Request& request = generation->request();
   REM_RETURN_IF_ERROR(CheckRequest(request, runner_.shape().vocabulary_size));
   REM_RETURN_IF_ERROR(
-      CheckLength(request, context_max_, int64_t{pool_.page_count()} * kKvPageTokens));
+      CheckLength(request, context_max_, rooms_.tokens_max(rooms_.IsDynamic(request))));
   {
     const std::lock_guard lock(generation->wake_mutex_);
     if (generation->engine_wake_ != nullptr) return FailedPrecondition("submitted twice");

@@ -53,8 +53,8 @@ std::string MetricsText(std::span<const MetricSet* const> sets, const MetricLabe
   std::vector<prometheus::MetricFamily> page;
   for (const MetricSet* set : sets) {
     for (const MetricFamily& family : set->families()) {
-      prometheus::MetricFamily own = {std::string(family.text.name), std::string(family.text.help),
-                                      TypeOf(family.kind), {}};
+      prometheus::MetricFamily own = {
+          std::string(family.text.name), std::string(family.text.help), TypeOf(family.kind), {}};
       prometheus::MetricFamily alias = own;
       alias.name = family.text.alias;
       for (const MetricSample& sample : family.samples) {

@@ -16,9 +16,8 @@ bool IsLabelName(std::string_view name) {
 }
 
 bool IsMetricName(std::string_view name) {
-  return !name.empty() && !IsDigit(name.front()) && std::ranges::all_of(name, [](char c) {
-    return IsLetter(c) || IsDigit(c) || c == ':';
-  });
+  return !name.empty() && !IsDigit(name.front()) &&
+         std::ranges::all_of(name, [](char c) { return IsLetter(c) || IsDigit(c) || c == ':'; });
 }
 
 bool IsHelp(std::string_view help) {

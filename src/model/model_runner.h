@@ -37,6 +37,8 @@ class ModelRunner {
   const ModelShape& shape() const { return shape_; }
   const RoundLimits& limits() const { return limits_; }
   Backend& backend() { return *backend_; }
+  virtual KvStore& kv_store() { return *backend_; }
+  virtual ThreadCosts WorkerCosts() const { return backend_->WorkerCosts(); }
 
  protected:
   // For tests: a runner without a device.

@@ -1,21 +1,63 @@
 // The policy `immediate`.
 #include <algorithm>
+#include <array>
 
+#include "base/check.h"
 #include "scheduler/scheduler.h"
 
 namespace remontoir {
 namespace {
 
-int32_t Admissible(const SchedulerState& state) {
-  const auto slots = static_cast<size_t>(state.slots_free);
-  int32_t pages = state.pages_free;
-  size_t admitted = 0;
-  while (admitted < std::min(slots, state.waiting.size()) &&
-         state.waiting[admitted].pages <= pages) {
-    pages -= state.waiting[admitted].pages;
-    ++admitted;
+// What is free, less what those who join take.
+class FreeRoom {
+ public:
+  explicit FreeRoom(const SchedulerState& state)
+      : pages_(state.pages_free),
+        dynamic_pages_(state.dynamic_pages_free),
+        class_count_(static_cast<int32_t>(state.classes.size())) {
+    REM_CHECK(state.classes.size() <= classes_.size(), "a bounded number of classes");
+    for (int32_t i = 0; i < class_count_; ++i) classes_[i] = state.classes[i];
   }
-  return static_cast<int32_t>(admitted);
+
+  bool TryTake(const RoomNeed& need) {
+    if (need.pages > pages_ || need.dynamic_pages > dynamic_pages_) return false;
+    if (need.tokens > 0) {
+      RoomClass* const found = FindClass(need.tokens);
+      if (found == nullptr) return false;
+      --found->places_free;
+    }
+    pages_ -= need.pages;
+    // Where the next row of pages lies isn't known until this one is taken.
+    if (need.dynamic_pages > 0) dynamic_pages_ = 0;
+    return true;
+  }
+
+ private:
+  // The smallest with a place that holds so many tokens.
+  RoomClass* FindClass(int64_t tokens) {
+    for (int32_t i = 0; i < class_count_; ++i) {
+      if (classes_[i].tokens >= tokens && classes_[i].places_free > 0) return &classes_[i];
+    }
+    return nullptr;
+  }
+
+  int32_t pages_;
+  int32_t dynamic_pages_;
+  const int32_t class_count_;
+  std::array<RoomClass, kRoomClassesMax> classes_;
+};
+
+void AdmitWaiting(TimePoint now, const SchedulerState& state, Round& round) {
+  FreeRoom room(state);
+  const auto waiting = static_cast<int32_t>(state.waiting.size());
+  for (int32_t i = 0; i < waiting; ++i) {
+    if (static_cast<int32_t>(round.admitted.size()) >= state.slots_free) return;
+    if (room.TryTake(state.waiting[i].room)) {
+      round.admitted.push_back(i);
+    } else if (ElapsedUs(state.waiting[i].arrived, now) >= kOvertakenUsMax) {
+      return;
+    }
+  }
 }
 
 // The longest share of at most `rows` next tokens that ends at the grain or at the last known
@@ -54,9 +96,10 @@ void AddPrefill(const SchedulerState& state, Round& round) {
                                           std::max<int64_t>(in_window, kChunkGrain));
   int64_t logit_rows_left = state.bounds.logit_rows_max - round.decode_rows;
   const auto running = static_cast<int32_t>(state.running.size());
-  for (int32_t i = 0; i < running + round.admitted; ++i) {
+  const auto admitted = static_cast<int32_t>(round.admitted.size());
+  for (int32_t i = 0; i < running + admitted; ++i) {
     const SequenceProgress& sequence =
-        i < running ? state.running[i] : state.waiting[i - running].progress;
+        i < running ? state.running[i] : state.waiting[round.admitted[i - running]].progress;
     if (sequence.decoding()) continue;
     const int64_t answers = std::min<int64_t>(logit_rows_left, sequence.events_room);
     const int32_t wanted = CutAtGrain(sequence, RowsWithin(sequence, answers));
@@ -73,12 +116,13 @@ void AddPrefill(const SchedulerState& state, Round& round) {
 
 }  // namespace
 
-void NextRound(TimePoint /*now*/, const SchedulerState& state, Round& round) {
+void NextRound(TimePoint now, const SchedulerState& state, Round& round) {
   round.window_us = kImmediateWindowUs;
-  round.admitted = Admissible(state);
+  round.admitted.clear();
   round.decode_rows = 0;
   round.prefill_tokens = 0;
   round.shares.clear();
+  AdmitWaiting(now, state, round);
   AddDecoders(state, round);
   AddPrefill(state, round);
 }

@@ -25,10 +25,23 @@ struct SequenceProgress {
   bool decoding() const { return tokens_known > prompt_tokens; }
 };
 
+// What a sequence's room takes from what is free.
+struct RoomNeed {
+  int32_t pages = 0;          // of the arena
+  int32_t dynamic_pages = 0;  // in a row, of the dynamic region
+  int64_t tokens = 0;         // that its class has to hold; 0: it needs no place in one
+};
+
 struct WaitingSequence {
   TimePoint arrived;
   SequenceProgress progress;
-  int32_t pages = 0;  // its reservation
+  RoomNeed room;
+};
+
+// A length class of room.
+struct RoomClass {
+  int64_t tokens = 0;
+  int32_t places_free = 0;
 };
 
 struct RoundBounds {
@@ -40,35 +53,45 @@ struct SchedulerState {
   std::span<const WaitingSequence> waiting;   // in order of arrival
   std::span<const SequenceProgress> running;  // in order of admission
   int32_t slots_free = 0;
-  int32_t pages_free = 0;
+  int32_t pages_free = 0;              // of the arena
+  int32_t dynamic_pages_free = 0;      // the longest row of them
+  std::span<const RoomClass> classes;  // lengths ascending, at most kRoomClassesMax
   RoundBounds bounds;
   CostEstimate cost;
 };
 
 // What one sequence computes in a round: its next tokens.
 struct RoundShare {
-  int32_t sequence = 0;  // index into running; running.size() + i: the i-th admitted one
+  int32_t sequence = 0;  // index into running; running.size() + i: that of admitted[i]
   int32_t tokens = 0;
 };
 
 struct Round {
-  explicit Round(int32_t sequences_max) { shares.reserve(sequences_max); }
+  explicit Round(int32_t sequences_max) {
+    admitted.reserve(sequences_max);
+    shares.reserve(sequences_max);
+  }
 
-  int64_t window_us = 0;  // the time budget that it was filled for
-  int32_t admitted = 0;   // the first `admitted` waiting ones join, in order
+  int64_t window_us = 0;          // the time budget that it was filled for
+  std::vector<int32_t> admitted;  // waiting ones that join, ascending; capacity like shares
   int32_t decode_rows = 0;
   int32_t prefill_tokens = 0;
   std::vector<RoundShare> shares;  // capacity: as many as may be in flight
 };
 
 inline constexpr int64_t kImmediateWindowUs = 120'000;
+inline constexpr int32_t kRoomClassesMax = 64;
+// How long somebody who waits for room may be overtaken by others whose room is free.
+inline constexpr int64_t kOvertakenUsMax = 2'000'000;
 
-// The policy `immediate`: first come, first served, never waits. Waiting sequences join at the head
-// of the line while a slot and their reservation's pages are free; nobody overtakes. Every decoding
-// sequence gets a row; prefill chunks fill the rest of the window in order of admission, and at
-// least one grain of it where the bounds allow. A sequence whose consumer has no room for its
-// events is left out. Bounds that always let everybody move: tokens_max and logit_rows_max of at
-// least (slots - 1) + kChunkGrain. `round` keeps its storage.
+// The policy `immediate`: first come, first served, never waits. Waiting sequences join in order
+// while a slot and their room are free. One whose room isn't is passed over, but not for longer
+// than kOvertakenUsMax since its arrival: from then on nobody behind it joins before it does, so
+// that room which comes free is kept for it. Every decoding sequence gets a row; prefill chunks
+// fill the rest of the window in order of admission, and at least one grain of it where the bounds
+// allow. A sequence whose consumer has no room for its events is left out. Bounds that always let
+// everybody move: tokens_max and logit_rows_max of at least (slots - 1) + kChunkGrain. `round`
+// keeps its storage.
 void NextRound(TimePoint now, const SchedulerState& state, Round& round);
 
 }  // namespace remontoir

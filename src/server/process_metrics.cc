@@ -22,8 +22,8 @@ ProcessMetrics::ProcessMetrics(const std::string& version, int64_t started) {
   start.Set(static_cast<double>(started));
   AddInfo({"remontoir_build_info", "The server's version"}, {{"version", version}});
   if (HeapAllocationsOfProcess().has_value()) {
-    heap_allocations_ = &AddCounter(
-        {"remontoir_heap_allocations_total", "Calls of operator new of all threads"});
+    heap_allocations_ =
+        &AddCounter({"remontoir_heap_allocations_total", "Calls of operator new of all threads"});
   }
   Update();
 }

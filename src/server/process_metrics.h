@@ -14,8 +14,9 @@ struct ProcessMetrics : MetricSet {
 
   Gauge& resident_bytes = AddGauge({"process_resident_memory_bytes", "Memory that is resident"});
   Gauge& virtual_bytes = AddGauge({"process_virtual_memory_bytes", "Memory that is mapped"});
-  Counter& cpu_us = AddCounter({"process_cpu_seconds_total", "Time of all threads, user and system"},
-                               /*per_unit=*/1e6);
+  Counter& cpu_us =
+      AddCounter({"process_cpu_seconds_total", "Time of all threads, user and system"},
+                 /*per_unit=*/1e6);
   Gauge& start = AddGauge({"process_start_time_seconds", "Start of the server since 1970"});
   CounterTable& page_faults =
       AddCounters({"remontoir_page_faults_total",

@@ -25,31 +25,31 @@ inline AnswerClass AnswerClassOf(int status) {
 }
 
 struct ServerMetrics : MetricSet {
-  CounterTable& requests = AddCounters(
-      {"remontoir_http_requests_total",
-       "Requests by how their answer began; none: the client left before it"},
-      {"endpoint", EndpointNames()}, {"status", {"2xx", "4xx", "5xx", "none"}});
+  CounterTable& requests =
+      AddCounters({"remontoir_http_requests_total",
+                   "Requests by how their answer began; none: the client left before it"},
+                  {"endpoint", EndpointNames()}, {"status", {"2xx", "4xx", "5xx", "none"}});
   Gauge& in_flight =
       AddGauge({"remontoir_http_requests_in_flight", "Requests whose answer isn't complete"});
   Gauge& ready = AddGauge({"remontoir_ready", "1 once the model is loaded"});
-  Counter& prompt_tokens = AddCounter(
-      {"remontoir_prompt_tokens_total", "Prompt tokens of the requests that the engine took",
-       "vllm:prompt_tokens_total"});
-  Counter& completion_tokens = AddCounter(
-      {"remontoir_completion_tokens_total", "Tokens generated, as `usage` counts them",
-       "vllm:generation_tokens_total"});
+  Counter& prompt_tokens = AddCounter({"remontoir_prompt_tokens_total",
+                                       "Prompt tokens of the requests that the engine took",
+                                       "vllm:prompt_tokens_total"});
+  Counter& completion_tokens =
+      AddCounter({"remontoir_completion_tokens_total", "Tokens generated, as `usage` counts them",
+                  "vllm:generation_tokens_total"});
   Histogram& first_token = AddHistogram(
       {"remontoir_time_to_first_token_seconds", "From a request's last byte to its first token",
        "vllm:time_to_first_token_seconds"},
       kFirstTokenBounds);
-  Histogram& token_gap = AddHistogram(
-      {"remontoir_inter_token_latency_seconds", "Between two tokens of one choice",
-       "vllm:inter_token_latency_seconds"},
-      kTokenGapBounds);
-  Histogram& request = AddHistogram(
-      {"remontoir_request_seconds", "From a request's last byte to its last token",
-       "vllm:e2e_request_latency_seconds"},
-      kAnswerBounds);
+  Histogram& token_gap =
+      AddHistogram({"remontoir_inter_token_latency_seconds", "Between two tokens of one choice",
+                    "vllm:inter_token_latency_seconds"},
+                   kTokenGapBounds);
+  Histogram& request =
+      AddHistogram({"remontoir_request_seconds", "From a request's last byte to its last token",
+                    "vllm:e2e_request_latency_seconds"},
+                   kAnswerBounds);
   Histogram& request_prompt_tokens =
       AddHistogram({"remontoir_request_prompt_tokens", "Prompt tokens of a request",
                     "vllm:request_prompt_tokens"},

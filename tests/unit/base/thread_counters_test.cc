@@ -21,11 +21,13 @@ TEST(PageFaultsOfThread, GrowByThePagesThatAreTouched) {
   const PageFaults before = PageFaultsOfThread();
   std::thread([&] {
     const PageFaults others = PageFaultsOfThread();
-    for (int64_t i = 0; i < kPages / 2; ++i) static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
+    for (int64_t i = 0; i < kPages / 2; ++i)
+      static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
     EXPECT_GE(PageFaultsOfThread().minor - others.minor, kPages / 2);
   }).join();
   const PageFaults between = PageFaultsOfThread();
-  for (int64_t i = kPages / 2; i < kPages; ++i) static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
+  for (int64_t i = kPages / 2; i < kPages; ++i)
+    static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
   EXPECT_GE(PageFaultsOfThread().minor - between.minor, kPages / 2);
   // Making a thread costs this one some faults, but not the other's touches.
   EXPECT_LT(between.minor - before.minor, kPages / 2);
@@ -51,7 +53,9 @@ TEST(HeapAllocations, CountEveryFormOfNewOfTheOwnThread) {
       {"new aligned",
        [] { ::operator delete(::operator new(8, std::align_val_t(64)), std::align_val_t(64)); }},
       {"new[] aligned",
-       [] { ::operator delete[](::operator new[](8, std::align_val_t(64)), std::align_val_t(64)); }},
+       [] {
+         ::operator delete[](::operator new[](8, std::align_val_t(64)), std::align_val_t(64));
+       }},
       {"new aligned nothrow",
        [] {
          ::operator delete(::operator new(8, std::align_val_t(64), std::nothrow),

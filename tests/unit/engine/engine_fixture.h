@@ -108,12 +108,14 @@ struct EngineCase {
   EngineOptions options = {
       .sequences_max = 8, .queue_max = 32, .round_tokens_max = 64, .reserve_tokens_default = 128};
   int32_t page_count = 64;
+  int32_t dynamic_page_count = 0;
 };
 
 // A running engine. Its clock stands still, so that the estimate lets every round be full.
 class EngineUnderTest {
  public:
-  explicit EngineUnderTest(const EngineCase& c = {}) : runner(c.limits, c.page_count), case_(c) {}
+  explicit EngineUnderTest(const EngineCase& c = {})
+      : runner(c.limits, c.page_count, c.dynamic_page_count), case_(c) {}
 
   // After on_run is set.
   void Start() {
@@ -150,7 +152,7 @@ class EngineUnderTest {
     const EngineStats stats = engine->stats();
     EXPECT_EQ(stats.running, 0);
     EXPECT_EQ(stats.waiting, 0);
-    EXPECT_EQ(stats.kv_pages_free, stats.kv_pages_total);
+    EXPECT_EQ(stats.kv_pages_unheld(), stats.kv.pages_total);
   }
 
   ManualClock clock;

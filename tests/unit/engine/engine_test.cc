@@ -136,7 +136,7 @@ TEST(Engine, CountsWhatItDid) {
   EXPECT_EQ(stats.requests_finished, 1);
   EXPECT_EQ(stats.requests_cancelled, 0);
   EXPECT_EQ(stats.rounds, 2 + 9);  // 64 and 36 tokens of the prompt, then the rest one by one
-  EXPECT_EQ(stats.kv_pages_total, 64);
+  EXPECT_EQ(stats.kv.pages_total, 64);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -33,15 +34,59 @@ inline ModelShape FakeShape() {
   return shape;
 }
 
+struct FakeCell {
+  int32_t token = -1;
+  uint64_t chain = 0;
+};
+
+// Arena pages, then dynamic ones, which hold nothing while the system has them.
+class FakeKvStore : public KvStore {
+ public:
+  FakeKvStore(int32_t arena_pages, int32_t dynamic_pages)
+      : cells(size_t{64} * (arena_pages + dynamic_pages)),
+        dynamic_{KvPageId(arena_pages), dynamic_pages} {}
+
+  KvPageRange dynamic_pages() const override { return dynamic_; }
+  int32_t dynamic_granule() const override { return 1; }
+  Status TakeDynamic(KvPageRange range) override {
+    if (dynamic_fails) return ResourceExhausted("no memory");
+    std::fill_n(CellsOf(range.begin), 64 * range.count, FakeCell{});
+    taken_ += range.count;
+    return Status::Ok();
+  }
+  void GiveBackDynamic(KvPageRange range) override { taken_ -= range.count; }
+  void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) override {
+    std::copy_n(CellsOf(from), tokens, CellsOf(to));
+    ++copies;
+  }
+
+  FakeCell* CellsOf(KvPageId page) { return cells.data() + size_t{64} * Index(page); }
+  int32_t taken() const { return taken_; }
+
+  std::vector<FakeCell> cells;
+  bool dynamic_fails = false;
+  int copies = 0;
+
+ private:
+  const KvPageRange dynamic_;
+  int32_t taken_ = 0;
+};
+
 // Its pages hold what a real one's would: the token of each position and a hash of all before it.
 // Every round reads the whole past back from the pages that it is given.
 class FakeModelRunner : public ModelRunner {
  public:
-  FakeModelRunner(const RoundLimits& limits, int32_t page_count)
-      : ModelRunner(FakeShape(), limits), cells_(size_t{64} * page_count) {
+  FakeModelRunner(const RoundLimits& limits, int32_t page_count, int32_t dynamic_page_count = 0)
+      : ModelRunner(FakeShape(), limits), pages(page_count, dynamic_page_count) {
     logits_.resize(size_t{kFakeVocabulary} * limits.logit_rows_max);
-    pages_seen_.reserve(page_count);
+    pages_read_.reserve(size_t(limits.context_max / 64 + 1) * limits.sequences_max);
+    pages_written_.reserve(pages_read_.capacity());
   }
+
+  KvStore& kv_store() override { return pages; }
+  ThreadCosts WorkerCosts() const override { return {}; }
+
+  FakeKvStore pages;
 
   // Called on the engine's thread at the start of every Run.
   std::function<void(std::span<const BatchSequence>)> on_run;
@@ -50,7 +95,8 @@ class FakeModelRunner : public ModelRunner {
     if (on_run) on_run(batch);
     int32_t rows = 0;
     logit_rows_ = 0;
-    pages_seen_.clear();
+    pages_read_.clear();
+    pages_written_.clear();
     for (const BatchSequence& sequence : batch) {
       rows += static_cast<int32_t>(sequence.tokens.size());
       RunSequence(sequence);
@@ -65,13 +111,8 @@ class FakeModelRunner : public ModelRunner {
   }
 
  private:
-  struct Cell {
-    int32_t token = -1;
-    uint64_t chain = 0;
-  };
-
-  Cell& At(const BatchSequence& sequence, int32_t position) {
-    return cells_[size_t{64} * Index(sequence.pages[position / 64]) + position % 64];
+  FakeCell& At(const BatchSequence& sequence, int32_t position) {
+    return pages.CellsOf(sequence.pages[position / 64])[position % 64];
   }
 
   void RunSequence(const BatchSequence& sequence) {
@@ -80,13 +121,19 @@ class FakeModelRunner : public ModelRunner {
     EXPECT_GT(count, 0);
     EXPECT_LE(end, limits().context_max);
     EXPECT_GE(sequence.pages.size() * 64, static_cast<size_t>(end));
-    for (const KvPageId page : sequence.pages) {
-      for (const KvPageId other : pages_seen_) EXPECT_NE(page, other) << "a page with two owners";
-      pages_seen_.push_back(page);
+    // Who writes a page has it alone.
+    for (size_t i = 0; i < sequence.pages.size(); ++i) {
+      const KvPageId page = sequence.pages[i];
+      const bool written = static_cast<int32_t>(i) >= sequence.first_position / 64;
+      for (const KvPageId other : pages_written_) EXPECT_NE(page, other) << "a page in use";
+      if (written) {
+        for (const KvPageId other : pages_read_) EXPECT_NE(page, other) << "a page in use";
+      }
+      (written ? pages_written_ : pages_read_).push_back(page);
     }
     uint64_t chain = 0;
     for (int32_t position = 0; position < end; ++position) {
-      Cell& cell = At(sequence, position);
+      FakeCell& cell = At(sequence, position);
       const int32_t row = position - sequence.first_position;
       const int32_t token = row < 0 ? cell.token : sequence.tokens[row];
       chain = FakeChain(chain, token, position);
@@ -103,9 +150,9 @@ class FakeModelRunner : public ModelRunner {
     }
   }
 
-  std::vector<Cell> cells_;
   std::vector<float> logits_;
-  std::vector<KvPageId> pages_seen_;
+  std::vector<KvPageId> pages_read_;
+  std::vector<KvPageId> pages_written_;
   int32_t logit_rows_ = 0;
 };
 

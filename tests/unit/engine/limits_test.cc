@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
 
 #include "engine_fixture.h"
+#include "scheduler/scheduler.h"
 
 namespace remontoir {
 namespace {
@@ -151,24 +153,29 @@ TEST(KvRoom, GrowsBeyondTheReservationAndEndsWhenNoPageIsFree) {
   test.ExpectEmpty();
 }
 
-TEST(KvRoom, TheHeadOfTheLineWaitsForPagesAndNobodyOvertakes) {
-  EngineCase c;
-  c.page_count = 4;
-  EngineUnderTest test(c);
-  std::vector<std::shared_ptr<Generation>> later;
-  std::vector<int32_t> running;
-  test.runner.on_run = [&](std::span<const BatchSequence> batch) {
-    if (later.empty()) {
-      later.push_back(test.Submit(RequestOf(100, 100, 2)));  // four pages: must wait
-      later.push_back(test.Submit(RequestOf(10, 10, 3)));    // one page: would fit
-    }
-    running.push_back(static_cast<int32_t>(batch.size()));
-  };
-  test.Start();
-  EXPECT_EQ(test.RunAlone(RequestOf(100, 10)), ExpectedEvents(RequestOf(100, 10), 512));
-  EXPECT_EQ(test.Collect(*later[0]), ExpectedEvents(RequestOf(100, 100, 2), 512));
-  EXPECT_EQ(test.Collect(*later[1]), ExpectedEvents(RequestOf(10, 10, 3), 512));
-  EXPECT_THAT(running, ::testing::Each(1));
+TEST(KvRoom, WhoWaitsForPagesIsOvertakenForABoundedTime) {
+  for (const bool waited_long : {false, true}) {
+    SCOPED_TRACE(waited_long);
+    EngineCase c;
+    c.page_count = 4;
+    EngineUnderTest test(c);
+    std::vector<std::shared_ptr<Generation>> later;
+    std::vector<int32_t> running;
+    test.runner.on_run = [&](std::span<const BatchSequence> batch) {
+      if (later.empty()) {
+        later.push_back(test.Submit(RequestOf(100, 100, 2)));  // four pages: must wait
+        later.push_back(test.Submit(RequestOf(10, 10, 3)));    // one page: would fit
+        if (waited_long) test.clock.AdvanceUs(kOvertakenUsMax);
+      }
+      running.push_back(static_cast<int32_t>(batch.size()));
+    };
+    test.Start();
+    EXPECT_EQ(test.RunAlone(RequestOf(100, 10)), ExpectedEvents(RequestOf(100, 10), 512));
+    EXPECT_EQ(test.Collect(*later[0]), ExpectedEvents(RequestOf(100, 100, 2), 512));
+    EXPECT_EQ(test.Collect(*later[1]), ExpectedEvents(RequestOf(10, 10, 3), 512));
+    EXPECT_EQ(std::ranges::count(running, 2) > 0, !waited_long);
+    EXPECT_EQ(std::ranges::count(running, 1) > 0, true);
+  }
 }
 
 // A clock that counts how often it is read.

@@ -21,7 +21,8 @@ TEST(Histogram, PutsAValueBelowTheFirstBoundThatIsNotLess) {
     int64_t value;
     size_t bucket;
   };
-  for (const Case c : {Case{-1, 0}, {0, 0}, {10, 0}, {11, 1}, {20, 1}, {30, 2}, {31, 3}, {999, 3}}) {
+  for (const Case c :
+       {Case{-1, 0}, {0, 0}, {10, 0}, {11, 1}, {20, 1}, {30, 2}, {31, 3}, {999, 3}}) {
     Histogram histogram({kTens});
     histogram.Observe(c.value);
     for (size_t i = 0; i <= std::size(kTens); ++i) {
@@ -71,20 +72,47 @@ TEST(MetricSet, DiesOfANameThatBreaksTheRules) {
     std::function<void(MetricSet&)> add;
   };
   const Case cases[] = {
-      {"not a metric's name", [](MetricSet& set) { set.AddGauge({"", "H."}); }},
-      {"not a metric's name", [](MetricSet& set) { set.AddGauge({"1a", "H."}); }},
-      {"not a metric's name", [](MetricSet& set) { set.AddGauge({"a-b", "H."}); }},
-      {"not a name for its alias", [](MetricSet& set) { set.AddGauge({"a", "H.", "b c"}); }},
-      {"counters end in _total", [](MetricSet& set) { set.AddCounter({"a", "H."}); }},
-      {"counters end in _total", [](MetricSet& set) { set.AddGauge({"a_total", "H."}); }},
-      {"must be one line", [](MetricSet& set) { set.AddGauge({"a", ""}); }},
-      {"must be one line", [](MetricSet& set) { set.AddGauge({"a", "x\ny"}); }},
+      {"not a metric's name",
+       [](MetricSet& set) {
+         set.AddGauge({"", "H."});
+       }},
+      {"not a metric's name",
+       [](MetricSet& set) {
+         set.AddGauge({"1a", "H."});
+       }},
+      {"not a metric's name",
+       [](MetricSet& set) {
+         set.AddGauge({"a-b", "H."});
+       }},
+      {"not a name for its alias",
+       [](MetricSet& set) {
+         set.AddGauge({"a", "H.", "b c"});
+       }},
+      {"counters end in _total",
+       [](MetricSet& set) {
+         set.AddCounter({"a", "H."});
+       }},
+      {"counters end in _total",
+       [](MetricSet& set) {
+         set.AddGauge({"a_total", "H."});
+       }},
+      {"must be one line",
+       [](MetricSet& set) {
+         set.AddGauge({"a", ""});
+       }},
+      {"must be one line",
+       [](MetricSet& set) {
+         set.AddGauge({"a", "x\ny"});
+       }},
       {"added twice",
        [](MetricSet& set) {
          set.AddGauge({"a", "H."});
          set.AddGauge({"a", "H."});
        }},
-      {"not a label's name", [](MetricSet& set) { set.AddInfo({"a", "H."}, {{"x:y", ""}}); }},
+      {"not a label's name",
+       [](MetricSet& set) {
+         set.AddInfo({"a", "H."}, {{"x:y", ""}});
+       }},
       {"too many values",
        [](MetricSet& set) {
          set.AddCounters({"a_total", "H."}, {"x", std::vector<std::string_view>(257)});

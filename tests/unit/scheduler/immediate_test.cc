@@ -31,7 +31,11 @@ SequenceProgress Prefilling(int32_t prompt, int32_t computed) {
 SequenceProgress Scoring(int32_t prompt, int32_t computed, int32_t room = kRoom) {
   return {prompt, prompt, computed, 0, room};
 }
-WaitingSequence Waiting(SequenceProgress progress, int32_t pages) { return {{}, progress, pages}; }
+WaitingSequence Waiting(SequenceProgress progress, int32_t pages) {
+  return {{}, progress, {.pages = pages}};
+}
+
+WaitingSequence WaitingFor(RoomNeed room) { return {{}, Prefilling(8, 0), room}; }
 
 struct RoundCase {
   std::string name;
@@ -41,17 +45,28 @@ struct RoundCase {
   int32_t pages_free;
   RoundBounds bounds;
   int32_t window_tokens;  // what the cost estimate allows
-  int32_t admitted;
+  std::vector<int32_t> admitted;
   std::vector<RoundShare> shares;
+  int64_t now_us = 0;  // everybody arrived at 0
+  std::vector<RoomClass> classes = {};
+  int32_t dynamic_pages_free = 0;
 };
 
 const RoundBounds kWide = {512, 128};
 
 std::vector<RoundCase> Cases() {
   return {
-      {"nothing to do", {}, {}, 8, 100, kWide, 120, 0, {}},
-      {"a short prompt whole", {}, {Waiting(Prefilling(5, 0), 1)}, 8, 100, kWide, 120, 1, {{0, 5}}},
-      {"everybody decodes", {Decoding(), Decoding()}, {}, 6, 9, kWide, 120, 0, {{0, 1}, {1, 1}}},
+      {"nothing to do", {}, {}, 8, 100, kWide, 120, {}, {}},
+      {"a short prompt whole",
+       {},
+       {Waiting(Prefilling(5, 0), 1)},
+       8,
+       100,
+       kWide,
+       120,
+       {0},
+       {{0, 5}}},
+      {"everybody decodes", {Decoding(), Decoding()}, {}, 6, 9, kWide, 120, {}, {{0, 1}, {1, 1}}},
       {"a full consumer is left out",
        {Decoding(0), Decoding(1), Decoding(-1)},
        {},
@@ -59,7 +74,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        120,
-       0,
+       {},
        {{1, 1}}},
       {"decoders first, prompts behind",
        {Prefilling(100, 8), Decoding()},
@@ -68,7 +83,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        120,
-       0,
+       {},
        {{1, 1}, {0, 92}}},
       {"the window cuts at the grain",
        {Prefilling(100, 8)},
@@ -77,7 +92,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        61,
-       0,
+       {},
        {{0, 56}}},  // to position 64
       {"from an odd start too",
        {Prefilling(100, 13)},
@@ -86,7 +101,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        20,
-       0,
+       {},
        {{0, 19}}},  // to position 32
       {"the end of a prompt needs no grain",
        {Prefilling(100, 88)},
@@ -95,7 +110,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        12,
-       0,
+       {},
        {{0, 12}}},
       {"a full window still moves the first prompt by a grain",
        {Decoding(), Prefilling(100, 8)},
@@ -104,9 +119,9 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        0,
-       0,
+       {},
        {{0, 1}, {1, 8}}},
-      {"the round's bound", {Prefilling(900, 0)}, {}, 6, 9, kWide, 5000, 0, {{0, 512}}},
+      {"the round's bound", {Prefilling(900, 0)}, {}, 6, 9, kWide, 5000, {}, {{0, 512}}},
       {"the round's bound counts decoders",
        {Decoding(), Prefilling(900, 0)},
        {},
@@ -114,7 +129,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        5000,
-       0,
+       {},
        {{0, 1}, {1, 504}}},
       {"in order of admission, and the window's rest to the next",
        {Prefilling(40, 0), Prefilling(90, 0), Prefilling(3, 0)},
@@ -123,7 +138,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        100,
-       0,
+       {},
        {{0, 40}, {1, 56}}},
       {"nobody overtakes into the window's rest",
        {Prefilling(100, 0), Prefilling(3, 0)},
@@ -132,7 +147,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        62,
-       0,
+       {},
        {{0, 56}}},
       {"all that fit join, in order",
        {Decoding()},
@@ -141,17 +156,77 @@ std::vector<RoundCase> Cases() {
        5,
        kWide,
        120,
-       2,
+       {0, 1},
        {{0, 1}, {1, 8}, {2, 9}}},
-      {"the head of the line waits for pages and nobody overtakes",
+      {"who waits for pages is overtaken by who needs fewer",
        {},
        {Waiting(Prefilling(8, 0), 6), Waiting(Prefilling(8, 0), 1)},
        8,
        5,
        kWide,
        120,
+       {1},
+       {{0, 8}},
+       kOvertakenUsMax - 1},
+      {"but not for ever",
+       {},
+       {Waiting(Prefilling(8, 0), 6), Waiting(Prefilling(8, 0), 1)},
+       8,
+       5,
+       kWide,
+       120,
+       {},
+       {},
+       kOvertakenUsMax},
+      {"a full class spills to the next, and two full ones let nobody in",
+       {},
+       {WaitingFor({.pages = 1, .tokens = 100}), WaitingFor({.pages = 1, .tokens = 100}),
+        WaitingFor({.pages = 1, .tokens = 100}), WaitingFor({.pages = 1, .tokens = 200})},
+       8,
+       5,
+       kWide,
+       120,
+       {0, 1},
+       {{0, 8}, {1, 8}},
        0,
-       {}},
+       {{100, 1}, {200, 1}}},
+      {"a longer room needs a longer class",
+       {},
+       {WaitingFor({.pages = 1, .tokens = 150}), WaitingFor({.pages = 1, .tokens = 150}),
+        WaitingFor({.pages = 1, .tokens = 100})},
+       8,
+       5,
+       kWide,
+       120,
+       {0, 2},
+       {{0, 8}, {1, 8}},
+       0,
+       {{100, 2}, {200, 1}}},
+      {"one dynamic room a round, beside the arena's",
+       {},
+       {WaitingFor({.dynamic_pages = 2}), WaitingFor({.dynamic_pages = 2}),
+        WaitingFor({.pages = 5})},
+       8,
+       5,
+       kWide,
+       120,
+       {0, 2},
+       {{0, 8}, {1, 8}},
+       0,
+       {},
+       9},
+      {"no dynamic room is long enough",
+       {},
+       {WaitingFor({.dynamic_pages = 2})},
+       8,
+       5,
+       kWide,
+       120,
+       {},
+       {},
+       0,
+       {},
+       1},
       {"slots bound admission",
        {Decoding()},
        {Waiting(Prefilling(8, 0), 1), Waiting(Prefilling(8, 0), 1)},
@@ -159,9 +234,9 @@ std::vector<RoundCase> Cases() {
        99,
        kWide,
        120,
-       1,
+       {0},
        {{0, 1}, {1, 8}}},
-      {"wanted logits bound a score", {Scoring(300, 0)}, {}, 7, 9, kWide, 1000, 0, {{0, 128}}},
+      {"wanted logits bound a score", {Scoring(300, 0)}, {}, 7, 9, kWide, 1000, {}, {{0, 128}}},
       {"decoders' logits count",
        {Decoding(), Scoring(300, 0)},
        {},
@@ -169,7 +244,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        1000,
-       0,
+       {},
        {{0, 1}, {1, 120}}},
       {"a prompt beside a score goes up to its last token",
        {Scoring(300, 0), Prefilling(60, 0), Prefilling(33, 0)},
@@ -178,7 +253,7 @@ std::vector<RoundCase> Cases() {
        9,
        {512, 129},
        1000,
-       0,
+       {},
        {{0, 128}, {1, 60}, {2, 32}}},
       {"a score moves as far as its consumer has room",
        {Scoring(300, 0, 20), Decoding()},
@@ -187,7 +262,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        1000,
-       0,
+       {},
        {{1, 1}, {0, 16}}},
       {"and waits below a grain",
        {Scoring(300, 0, 7), Prefilling(20, 0)},
@@ -196,7 +271,7 @@ std::vector<RoundCase> Cases() {
        9,
        kWide,
        1000,
-       0,
+       {},
        {{1, 20}}},
   };
 }
@@ -214,8 +289,10 @@ TEST(Immediate, PlansTheseRounds) {
                   .prefill_token_us = c.window_tokens > 0 ? 120'000.0 / c.window_tokens : 1e9,
                   .decode_row_us = 0};
     Round round(8);
-    NextRound({}, state, round);
-    EXPECT_EQ(round.admitted, c.admitted);
+    state.classes = c.classes;
+    state.dynamic_pages_free = c.dynamic_pages_free;
+    NextRound({c.now_us}, state, round);
+    EXPECT_THAT(round.admitted, ElementsAreArray(c.admitted));
     EXPECT_THAT(round.shares, ElementsAreArray(c.shares));
     EXPECT_EQ(round.window_us, 120'000);
     int32_t rows = 0;
@@ -243,7 +320,6 @@ class Simulation {
     }
     EXPECT_EQ(finished_, kSequences) << "somebody never finished";
     EXPECT_EQ(pages_free_, kPages);
-    EXPECT_TRUE(std::is_sorted(admissions_.begin(), admissions_.end()));
     EXPECT_TRUE(std::is_sorted(first_tokens_of_equals_.begin(), first_tokens_of_equals_.end()));
   }
 
@@ -259,6 +335,8 @@ class Simulation {
     int32_t to_generate = 0;
     int32_t pages = 0;
     int32_t undrained = 0;
+    int64_t arrived_us = 0;
+    int admission = 0;
   };
 
   int32_t Pick(int32_t least, int32_t greatest) {
@@ -273,6 +351,7 @@ class Simulation {
     s.progress = {prompt, prompt, 0, scores ? 0 : prompt - 1, 0};
     s.to_generate = Pick(1, 40);
     s.pages = Pick(1, 12);
+    s.arrived_us = now_us_;
     waiting_.push_back(s);
   }
 
@@ -290,7 +369,8 @@ class Simulation {
     running_states_.clear();
     waiting_states_.clear();
     for (const Simulated& s : running_) running_states_.push_back(s.progress);
-    for (const Simulated& s : waiting_) waiting_states_.push_back({{}, s.progress, s.pages});
+    for (const Simulated& s : waiting_)
+      waiting_states_.push_back({{s.arrived_us}, s.progress, {.pages = s.pages}});
     state_.running = running_states_;
     state_.waiting = waiting_states_;
     state_.slots_free = kSlots - static_cast<int32_t>(running_.size());
@@ -302,11 +382,12 @@ class Simulation {
   void CheckRound() {
     int32_t rows = 0;
     int32_t logit_rows = 0;
-    std::vector<int> times(running_.size() + round_.admitted, 0);
+    std::vector<int> times(running_.size() + round_.admitted.size(), 0);
     for (const RoundShare& share : round_.shares) {
-      const auto& p = share.sequence < static_cast<int32_t>(running_.size())
-                          ? running_states_[share.sequence]
-                          : waiting_states_[share.sequence - running_.size()].progress;
+      const auto& p =
+          share.sequence < static_cast<int32_t>(running_.size())
+              ? running_states_[share.sequence]
+              : waiting_states_[round_.admitted[share.sequence - running_.size()]].progress;
       EXPECT_EQ(times[share.sequence]++, 0) << "twice in a round";
       EXPECT_GT(share.tokens, 0);
       const int32_t end = p.tokens_computed + share.tokens;
@@ -329,11 +410,19 @@ class Simulation {
   }
 
   void Apply() {
-    for (int i = 0; i < round_.admitted; ++i) {
-      pages_free_ -= waiting_.front().pages;
-      admissions_.push_back(waiting_.front().id);
-      running_.push_back(waiting_.front());
-      waiting_.pop_front();
+    for (const int32_t place : round_.admitted) {
+      const Simulated& s = waiting_[place];
+      pages_free_ -= s.pages;
+      // Nobody who has waited long enough is overtaken.
+      for (int32_t before = 0; before < place; ++before) {
+        const bool joins = std::ranges::count(round_.admitted, before) > 0;
+        EXPECT_TRUE(joins || now_us_ - waiting_[before].arrived_us < kOvertakenUsMax);
+      }
+      running_.push_back(s);
+      running_.back().admission = admissions_++;
+    }
+    for (size_t i = round_.admitted.size(); i-- > 0;) {
+      waiting_.erase(waiting_.begin() + round_.admitted[i]);
     }
     EXPECT_GE(pages_free_, 0);
     EXPECT_LE(running_.size(), size_t{kSlots});
@@ -345,7 +434,7 @@ class Simulation {
       s.progress.tokens_computed = end;
       if (end < s.progress.tokens_known) continue;
       const bool equal = s.progress.prompt_tokens == kEqualPrompt && s.progress.logits_begin > 0;
-      if (equal && !s.progress.decoding()) first_tokens_of_equals_.push_back(s.id);
+      if (equal && !s.progress.decoding()) first_tokens_of_equals_.push_back(s.admission);
       ++s.progress.tokens_known;
     }
     std::erase_if(running_, [this](const Simulated& s) {
@@ -371,7 +460,8 @@ class Simulation {
   int arrived_ = 0;
   int finished_ = 0;
   int64_t now_us_ = 0;
-  std::vector<int> admissions_, first_tokens_of_equals_;
+  int admissions_ = 0;
+  std::vector<int> first_tokens_of_equals_;  // by admission
 };
 
 TEST(Immediate, FinishesEverybodyWithinTheBoundsInOrder) {

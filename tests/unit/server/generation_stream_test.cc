@@ -172,7 +172,7 @@ TEST_F(GenerationStreamTest, SubmitsAllChoicesOrNone) {
   for (int i = 0; i < 1000 && engine_->stats().running + engine_->stats().waiting > 0; ++i) {
     events_.Wait(10);
   }
-  EXPECT_EQ(engine_->stats().kv_pages_free, engine_->stats().kv_pages_total);
+  EXPECT_EQ(engine_->stats().kv_pages_unheld(), engine_->stats().kv.pages_total);
 }
 
 }  // namespace

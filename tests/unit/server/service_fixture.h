@@ -132,7 +132,7 @@ class ServiceUnderTest {
     return Await([this] {
       const EngineStats stats = engine->stats();
       return stats.running == 0 && stats.waiting == 0 &&
-             stats.kv_pages_free == stats.kv_pages_total;
+             stats.kv_pages_unheld() == stats.kv.pages_total;
     });
   }
 

@@ -1,0 +1,132 @@
+// The start of a round: who leaves, what the scheduler is told, who joins.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/loop.h"
+
+namespace remontoir {
+
+void Engine::Loop::DropCancelled() {
+  for (Sequence* sequence : running_) {
+    if (sequence->generation->cancelled_.load(std::memory_order_acquire)) {
+      Finish(*sequence, {.finish = FinishReason::kCancelled});
+    }
+  }
+  RemoveFinished();
+  queue_.TakeIf(
+      [](const AdmissionQueue::Entry& entry) {
+        return entry.generation->cancelled_.load(std::memory_order_acquire);
+      },
+      dropped_);
+  for (AdmissionQueue::Entry& entry : dropped_) FinishWaiting(entry);
+  dropped_.clear();
+}
+
+void Engine::Loop::DescribeState(SchedulerState& state) {
+  running_states_.clear();
+  for (const Sequence* sequence : running_) {
+    running_states_.push_back(
+        ProgressOf(*sequence->generation, sequence->tokens_known(), sequence->tokens_computed));
+    PauseIfFull(*sequence->generation, running_states_.back());
+  }
+  state.running = running_states_;
+  state.slots_free = static_cast<int32_t>(free_slots_.size());
+  rooms_.Describe(state);
+  state.bounds = bounds_;
+  state.cost = cost_;
+  DescribeWaiting(state);
+}
+
+void Engine::Loop::DescribeWaiting(SchedulerState& state) {
+  waiting_states_.clear();
+  // Prompts are looked up in the prefix cache while they could join: the others count as new.
+  int32_t lookups = 2 * state.slots_free;
+  queue_.ForEach([&](const AdmissionQueue::Entry& entry) {
+    const Request& request = entry.generation->request();
+    const auto prompt = static_cast<int32_t>(request.prompt.size());
+    const PrefixMatch match = lookups-- > 0 ? rooms_.Match(request) : PrefixMatch{};
+    waiting_states_.push_back({entry.arrived, ProgressOf(*entry.generation, prompt, match.tokens()),
+                               rooms_.NeedOf(request, match)});
+  });
+  state.waiting = waiting_states_;
+}
+
+SequenceProgress Engine::Loop::ProgressOf(const Generation& generation, int32_t tokens_known,
+                                          int32_t tokens_computed) {
+  const Request& request = generation.request();
+  const auto prompt = static_cast<int32_t>(request.prompt.size());
+  const bool scores = request.kind == RequestKind::kScore;
+  // One place is the last event's. A score's first row brings two events: its own token's as well.
+  const int32_t taken = scores && tokens_computed == 0 ? 2 : 1;
+  return {.prompt_tokens = prompt,
+          .tokens_known = tokens_known,
+          .tokens_computed = tokens_computed,
+          .logits_begin = scores ? 0 : prompt - 1,
+          .events_room = static_cast<int32_t>(generation.events_.room()) - taken};
+}
+
+void Engine::Loop::PauseIfFull(Generation& generation, SequenceProgress& progress) {
+  const bool scoring = generation.request().kind == RequestKind::kScore && !progress.decoding();
+  const int32_t needed =
+      scoring ? std::min(kChunkGrain, progress.tokens_known - progress.tokens_computed) : 1;
+  if (progress.events_room >= needed) return;
+  generation.paused_.exchange(true, std::memory_order_acq_rel);
+  // The consumer may have made room just before it could see that.
+  progress = ProgressOf(generation, progress.tokens_known, progress.tokens_computed);
+}
+
+void Engine::Loop::Admit(TimePoint now) {
+  if (round_.admitted.empty()) return;
+  queue_.Take(round_.admitted, admitted_);
+  for (size_t i = 0; i < admitted_.size(); ++i) {
+    const WaitingSequence& planned = waiting_states_[static_cast<size_t>(round_.admitted[i])];
+    AdmitOne(now, planned.progress.tokens_computed, admitted_[i]);
+  }
+  admitted_.clear();
+  DropSharesOfEnded();
+  const std::lock_guard lock(stats_mutex_);
+  stats_.running += static_cast<int32_t>(round_.admitted.size());
+  stats_.kv = rooms_.stats();
+}
+
+void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueue::Entry& entry) {
+  Generation& generation = *entry.generation;
+  const Request& request = generation.request();
+  generation.queue_us_.store(ElapsedUs(entry.arrived, now), std::memory_order_release);
+  metrics_.queue.Observe(ElapsedUs(entry.arrived, now));
+
+  Sequence& sequence = *free_slots_.back();
+  free_slots_.pop_back();
+  const TimePoint begin = clock_.Now();
+  const Status taken = sequence.room.Take(request, tokens_matched);
+  const int64_t init_us = ElapsedUs(begin, clock_.Now());
+  generation.room_init_us_.store(init_us, std::memory_order_release);
+  generation.bucket_tokens_.store(sequence.room.bucket_tokens(), std::memory_order_release);
+  generation.cached_tokens_.store(sequence.room.tokens_matched(), std::memory_order_release);
+  metrics_.ObserveRoom(sequence.room.bucket_tokens() == 0, init_us);
+
+  sequence.admitted = now;
+  sequence.first_token.reset();
+  sequence.tokens_computed = sequence.room.tokens_matched();
+  sequence.tokens.clear();
+  sequence.counts_tokens = UsesTokenCounts(request.sampling);
+  for (const TokenId token : request.prompt) {
+    sequence.tokens.push_back(Index(token));
+    if (sequence.counts_tokens) sequence.counts.AddPrompt(token);
+  }
+  sequence.generation = std::move(entry.generation);
+  running_.push_back(&sequence);
+  if (taken.ok()) return;
+  // The system has no memory for a dynamic room.
+  Finish(sequence, {.finish = FinishReason::kLength, .detail = StopDetail::kKvRoom});
+}
+
+// A sequence that ended at its admission leaves `running_` after the round.
+void Engine::Loop::DropSharesOfEnded() {
+  std::erase_if(round_.shares, [this](const RoundShare& share) {
+    return running_[static_cast<size_t>(share.sequence)]->generation == nullptr;
+  });
+}
+
+}  // namespace remontoir

@@ -1,0 +1,166 @@
+// Arena rooms by lease and class, dynamic ones by ranges of pages from the system.
+#include "engine/room.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace remontoir {
+namespace {
+
+std::vector<int32_t> ClassesOf(const EngineOptions& options, int32_t context_max) {
+  if (options.bucket_tokens.empty()) return {context_max};
+  return options.bucket_tokens;
+}
+
+// A score wants logits of all positions, so that all have to be computed.
+bool LooksUp(const Request& request) {
+  return request.kind == RequestKind::kGenerate && !request.room.bypasses_cache;
+}
+
+}  // namespace
+
+RoomSource::RoomSource(KvStore& pages, int32_t arena_pages, int32_t context_max,
+                       const EngineOptions& options)
+    : pages_(pages),
+      context_max_(context_max),
+      reserve_tokens_default_(options.reserve_tokens_default),
+      dynamic_only_(options.dynamic),
+      pool_(arena_pages, SystemRandomBits()),
+      buckets_(ClassesOf(options, context_max), options.bucket_capacity),
+      dynamic_(pages.dynamic_pages(), pages.dynamic_granule()) {
+  classes_.resize(static_cast<size_t>(buckets_.class_count()));
+  prompt_.reserve(static_cast<size_t>(context_max));
+}
+
+int64_t RoomSource::tokens_max(bool dynamic) const {
+  const int64_t pages = dynamic ? dynamic_.pages_total() : pool_.page_count();
+  return pages * kKvPageTokens;
+}
+
+int64_t RoomSource::TokensToReserve(const Request& request) const {
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  int64_t tokens =
+      prompt + (request.max_tokens >= 0 ? request.max_tokens : reserve_tokens_default_);
+  if (request.room.context_hint > 0) {
+    tokens = std::min<int64_t>(tokens, request.room.context_hint);
+  }
+  // The prompt and a token have their place whatever was hinted at, so that it can begin.
+  const int64_t generated_min = request.max_tokens == 0 ? 0 : 1;
+  tokens = std::max(tokens, prompt + generated_min);
+  return std::min({tokens, int64_t{context_max_}, tokens_max(IsDynamic(request))});
+}
+
+RoomNeed RoomSource::NeedOf(const Request& request, const PrefixMatch& match) const {
+  const int64_t tokens = TokensToReserve(request);
+  const int32_t pages = PagesFor(tokens);
+  if (IsDynamic(request)) {
+    const int32_t granule = pages_.dynamic_granule();
+    return {.dynamic_pages = (pages + granule - 1) / granule * granule};
+  }
+  return {.pages = pool_.PagesNeeded(match, pages), .tokens = tokens};
+}
+
+PrefixMatch RoomSource::Match(const Request& request, int32_t tokens_max) {
+  if (!LooksUp(request) || IsDynamic(request)) return {};
+  prompt_.clear();
+  for (const TokenId token : request.prompt) prompt_.push_back(Index(token));
+  return pool_.prefix_cache().Match(request.room.prefix_key, prompt_, {.tokens_max = tokens_max});
+}
+
+void RoomSource::Describe(SchedulerState& state) {
+  for (int32_t i = 0; i < buckets_.class_count(); ++i) {
+    const BucketId bucket{i};
+    classes_[static_cast<size_t>(i)] = {buckets_.tokens(bucket),
+                                        buckets_.capacity() - buckets_.taken(bucket)};
+  }
+  state.classes = classes_;
+  state.pages_free = pool_.pages_available();
+  state.dynamic_pages_free = dynamic_.longest_free();
+}
+
+SequenceRoom::SequenceRoom(RoomSource& source)
+    : source_(source), lease_(source.pool_, PagesFor(source.context_max_)) {
+  ranges_.reserve(kRangesMax);
+  dynamic_pages_.reserve(static_cast<size_t>(source.dynamic_.pages_total()));
+}
+
+Status SequenceRoom::Take(const Request& request, int32_t tokens_matched_max) {
+  const int64_t tokens = source_.TokensToReserve(request);
+  dynamic_ = source_.IsDynamic(request);
+  if (dynamic_) return TakeRange(PagesFor(tokens));
+  const PrefixMatch match = source_.Match(request, tokens_matched_max);
+  bucket_ = source_.buckets_.Take(tokens);
+  REM_CHECK(bucket_ != kNoBucket, "admitted without a place");
+  REM_CHECK(lease_.Reserve(match, PagesFor(tokens)), "admitted without room");
+  publishes_ = match.looked_up;
+  if (lease_.tail().tokens > 0) {
+    const TailCopy& tail = lease_.tail();
+    source_.pages_.CopyKvTokens(tail.source, tail.target, tail.tokens);
+  }
+  lease_.TailCopied();
+  return Status::Ok();
+}
+
+Status SequenceRoom::TakeRange(int32_t pages) {
+  const std::optional<KvPageRange> range =
+      ranges_.size() < kRangesMax ? source_.dynamic_.Take(pages) : std::nullopt;
+  if (!range.has_value()) return ResourceExhausted("no dynamic pages are left");
+  const Status taken = source_.pages_.TakeDynamic(*range);
+  if (!taken.ok()) {
+    source_.dynamic_.GiveBack(*range);
+    return taken;
+  }
+  ranges_.push_back(*range);
+  for (int32_t i = 0; i < range->count; ++i) {
+    dynamic_pages_.push_back(KvPageId(Index(range->begin) + i));
+  }
+  return Status::Ok();
+}
+
+bool SequenceRoom::Grow() {
+  if (dynamic_) return TakeRange(kGrowthPages).ok() || TakeRange(1).ok();
+  const int64_t tokens = std::min<int64_t>(tokens_max() + kKvPageTokens, source_.context_max_);
+  const BucketId grown = source_.buckets_.Grow(bucket_, tokens);
+  if (grown == kNoBucket) return false;
+  if (lease_.Grow()) {
+    bucket_ = grown;
+    return true;
+  }
+  // Back to where it was: its place there is still free.
+  if (grown != bucket_) {
+    source_.buckets_.Return(grown);
+    bucket_ = source_.buckets_.Take(tokens_max());
+    REM_CHECK(bucket_ != kNoBucket, "the place that it just left");
+  }
+  return false;
+}
+
+void SequenceRoom::Publish(std::span<const int32_t> tokens) {
+  const auto full = static_cast<int32_t>(tokens.size() / kKvPageTokens);
+  if (publishes_ && full > lease_.pages_published()) lease_.Publish(tokens);
+}
+
+void SequenceRoom::Release(std::span<const int32_t> tokens) {
+  for (const KvPageRange& range : ranges_) {
+    source_.pages_.GiveBackDynamic(range);
+    source_.dynamic_.GiveBack(range);
+  }
+  ranges_.clear();
+  dynamic_pages_.clear();
+  if (bucket_ != kNoBucket) {
+    if (publishes_) {
+      lease_.PublishAndRelease(tokens);
+    } else {
+      lease_.Release();
+    }
+    source_.buckets_.Return(bucket_);
+  }
+  bucket_ = kNoBucket;
+  publishes_ = false;
+  dynamic_ = false;
+}
+
+}  // namespace remontoir
