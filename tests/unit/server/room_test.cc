@@ -13,6 +13,7 @@ namespace remontoir {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 constexpr char kChat[] = "/v1/chat/completions";
 constexpr char kCompletions[] = "/v1/completions";
@@ -129,6 +130,74 @@ TEST(Room, IsWishedInHeadersAndFields) {
         EXPECT_EQ(choice.request.room.context_hint, test_case.room.context_hint);
         EXPECT_EQ(choice.request.room.prefix_key, test_case.room.prefix_key);
       }
+    }
+  }
+}
+
+// What headers say of one reply: strategy, class, hit.
+struct Told {
+  const char* strategy;
+  const char* bucket;
+  const char* cache;
+};
+
+void ExpectTold(const RawClient::Response& response, const Told& told) {
+  EXPECT_EQ(response.status(), 200) << response.body;
+  EXPECT_EQ(Header(response, "X-KV-Cache-Strategy"), told.strategy);
+  EXPECT_EQ(Header(response, "X-KV-Bucket"), told.bucket);
+  EXPECT_EQ(Header(response, "X-Cache"), told.cache);
+  EXPECT_THAT(Header(response, "X-KV-Init-Us"), MatchesRegex("[0-9]+"));
+}
+
+// Classes of 128 and 512 tokens. Each case is a server of its own, and its last reply counts.
+TEST(Room, IsToldInWholeAndStreamedReplies) {
+  const std::string long_prompt(200, 'p');
+  const std::string no_cache = "Cache-Control: no-cache\r\n";
+  const std::string dynamic = "X-KV-Cache-Mode: dynamic\r\n";
+  const char* const kBucketed = "bucketed_prealloc_v2";
+  struct Sent {
+    std::string prompt;
+    std::string fields;
+    std::string headers;
+  };
+  const struct {
+    std::vector<Sent> sent;
+    Told told;
+  } kCases[] = {
+      {{{R"("y")", "", ""}}, {kBucketed, "128", "MISS"}},
+      {{{R"("y")", R"(,"max_tokens":200)", ""}}, {kBucketed, "512", "MISS"}},
+      {{{R"("y")", R"(,"max_tokens":200,"max_context_length":100)", ""}},
+       {kBucketed, "128", "MISS"}},
+      {{{R"(["y",")" + long_prompt + R"("])", "", ""}}, {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", ""}, {R"("abcd")", "", ""}}, {kBucketed, "128", "HIT"}},
+      {{{R"("abcd")", "", ""}, {R"(["abcd","x"])", "", ""}}, {kBucketed, "128", "HIT"}},
+      {{{R"("abcd")", "", ""}, {R"("xyz")", "", ""}}, {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", ""}, {R"("abcd")", R"(,"cache_salt":"s")", ""}},
+       {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", "Authorization: Bearer a\r\n"},
+        {R"("abcd")", "", "Authorization: Bearer b\r\n"}},
+       {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", ""}, {R"("abcd")", "", no_cache}}, {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", no_cache}, {R"("abcd")", "", ""}}, {kBucketed, "128", "MISS"}},
+      {{{R"("abcd")", "", ""}, {R"("abcd")", "", dynamic}}, {"dynamic", "-", "MISS"}},
+  };
+  for (const auto& test_case : kCases) {
+    for (const bool streams : {false, true}) {
+      ServiceCase c;
+      c.engine.bucket_tokens = {128, 512};
+      ServiceUnderTest test(c);
+      test.Start();
+      RawClient::Response response;
+      std::string shown;
+      for (const Sent& sent : test_case.sent) {
+        const std::string body = R"({"prompt":)" + sent.prompt + sent.fields +
+                                 (streams ? R"(,"stream":true})" : "}");
+        shown += sent.headers + body + "\n";
+        response = test.Ask("POST", kCompletions, body, sent.headers);
+        ASSERT_TRUE(test.AwaitIdleEngine());
+      }
+      SCOPED_TRACE(shown);
+      ExpectTold(response, test_case.told);
     }
   }
 }
