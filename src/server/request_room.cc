@@ -60,8 +60,9 @@ PrefixKey PrefixKeyOf(std::string_view api_key, std::string_view cache_salt) {
   AppendWithLength(bytes, cache_salt);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest = {};
   unsigned size = 0;
-  REM_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1,
-            "OpenSSL has SHA-256");
+  REM_CHECK(
+      EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1,
+      "OpenSSL has SHA-256");
   return {.low = ReadBytes(digest.data()), .high = ReadBytes(digest.data() + 8)};
 }
 

@@ -121,7 +121,7 @@ TEST(MetricsEndpoint, CountsATokenAsUsageDoes) {
       {"remontoir_sequences_running", 0},
       {"remontoir_sequences_waiting", 0},
       {"remontoir_kv_pages", 64},
-      {"remontoir_kv_pages_free", 61},    // what five prompts had stays cached in three
+      {"remontoir_kv_pages_free", 61},  // the tails of vw, a and bc stay in the cache
       {"remontoir_kv_pages_cached", 3},
       {"remontoir_kv_usage_ratio", 0},
       {"remontoir_ready", 1},

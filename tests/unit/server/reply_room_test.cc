@@ -29,8 +29,7 @@ TEST(RoomReplyHeaders, AreTheFirstChoicesRoomTheLongestTimeAndAnyHit) {
       {{{bucketed, true}},
        "X-KV-Cache-Strategy: bucketed_prealloc_v2; X-KV-Bucket: 4096; X-KV-Init-Us: 7; "
        "X-Cache: HIT; "},
-      {{{dynamic, false}},
-       "X-KV-Cache-Strategy: dynamic; X-KV-Init-Us: 812; X-Cache: MISS; "},
+      {{{dynamic, false}}, "X-KV-Cache-Strategy: dynamic; X-KV-Init-Us: 812; X-Cache: MISS; "},
       {{{bucketed, false}, {larger, true}},
        "X-KV-Cache-Strategy: bucketed_prealloc_v2; X-KV-Bucket: 4096; X-KV-Init-Us: 9; "
        "X-Cache: HIT; "},

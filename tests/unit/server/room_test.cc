@@ -78,14 +78,13 @@ TEST(Room, OfAnUnknownModeIsRefusedByItsHeader) {
   ServiceUnderTest test;
   test.Start();
   for (const char* body : {R"({"prompt":"y"})", R"({"prompt":"y","stream":true})", "{"}) {
-    const auto response =
-        test.Ask("POST", kCompletions, body, "X-KV-Cache-Mode: paged\r\n");
+    const auto response = test.Ask("POST", kCompletions, body, "X-KV-Cache-Mode: paged\r\n");
     EXPECT_EQ(response.status(), 400) << body;
     EXPECT_THAT(response.body, HasSubstr(R"("param":"X-KV-Cache-Mode")")) << body;
   }
-  EXPECT_EQ(test.Ask("POST", kCompletions, R"({"prompt":"y"})", "X-KV-Cache-Mode: Bucketed\r\n")
-                .status(),
-            200);
+  EXPECT_EQ(
+      test.Ask("POST", kCompletions, R"({"prompt":"y"})", "X-KV-Cache-Mode: Bucketed\r\n").status(),
+      200);
 }
 
 TEST(Room, IsWishedInHeadersAndFields) {
@@ -106,9 +105,7 @@ TEST(Room, IsWishedInHeadersAndFields) {
       {{}, "", {.prefix_key = PrefixKeyOf("", "")}},
       {{.dynamic = true}, "", {.dynamic = true, .prefix_key = PrefixKeyOf("", "")}},
       {{.bypasses_cache = true}, "", {.bypasses_cache = true, .prefix_key = PrefixKeyOf("", "")}},
-      {{.api_key = "sk-1"},
-       R"(,"cache_salt":"s","n":2)",
-       {.prefix_key = PrefixKeyOf("sk-1", "s")}},
+      {{.api_key = "sk-1"}, R"(,"cache_salt":"s","n":2)", {.prefix_key = PrefixKeyOf("sk-1", "s")}},
       {{.api_key = "sk-1"},
        R"(,"max_context_length":9000000,"prompt_cache_key":"k")",
        {.context_hint = 9'000'000, .prefix_key = PrefixKeyOf("sk-1", "")}},
@@ -190,8 +187,8 @@ TEST(Room, IsToldInWholeAndStreamedReplies) {
       RawClient::Response response;
       std::string shown;
       for (const Sent& sent : test_case.sent) {
-        const std::string body = R"({"prompt":)" + sent.prompt + sent.fields +
-                                 (streams ? R"(,"stream":true})" : "}");
+        const std::string body =
+            R"({"prompt":)" + sent.prompt + sent.fields + (streams ? R"(,"stream":true})" : "}");
         shown += sent.headers + body + "\n";
         response = test.Ask("POST", kCompletions, body, sent.headers);
         ASSERT_TRUE(test.AwaitIdleEngine());
