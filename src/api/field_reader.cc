@@ -102,6 +102,15 @@ void ReadSampling(FieldReader& fields, GenerationOptions& options) {
   }
 }
 
+void ReadRoom(FieldReader& fields, GenerationOptions& options) {
+  fields.ReadInt("max_context_length", 1, kInt32Max, options.max_context_length);
+  fields.Read("cache_salt", options.cache_salt);
+  if (options.cache_salt.size() > kCacheSaltBytesMax) {
+    fields.Fail("cache_salt", "must have at most " + std::to_string(kCacheSaltBytesMax) +
+                                  " bytes, got " + std::to_string(options.cache_salt.size()));
+  }
+}
+
 }  // namespace
 
 std::string_view KindName(const json::value& value) {
@@ -218,6 +227,7 @@ void ReadGenerationOptions(FieldReader& fields, GenerationOptions& options) {
   fields.Read("ignore_eos", options.ignore_eos);
   fields.Read("skip_special_tokens", options.skip_special_tokens);
   fields.Read("user", options.user);
+  ReadRoom(fields, options);
   fields.Read("stream", options.stream);
   const json::value* stream_options = fields.Find("stream_options");
   if (stream_options == nullptr) return;

@@ -18,6 +18,17 @@ inline constexpr char kHeaderAllow[] = "Allow";
 inline constexpr char kHeaderCacheControl[] = "Cache-Control";
 inline constexpr char kHeaderAccelBuffering[] = "X-Accel-Buffering";
 
+// What a request may say of its room for keys and values, beside Cache-Control.
+inline constexpr char kHeaderKvCacheMode[] = "X-KV-Cache-Mode";
+// What a reply says of it.
+inline constexpr char kHeaderKvCacheStrategy[] = "X-KV-Cache-Strategy";
+inline constexpr char kHeaderKvBucket[] = "X-KV-Bucket";   // length of its class in tokens
+inline constexpr char kHeaderKvInitUs[] = "X-KV-Init-Us";  // microseconds
+inline constexpr char kHeaderCache[] = "X-Cache";          // "HIT" or "MISS"
+
+inline constexpr char kBucketedStrategy[] = "bucketed_prealloc_v2";
+inline constexpr char kDynamicStrategy[] = "dynamic";
+
 inline std::string InferenceVersion(std::string_view semver) {
   return std::string(semver) + "-dynamic-batch";
 }

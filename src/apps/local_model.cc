@@ -35,12 +35,6 @@ bool IsPartNumber(std::string_view text) {
          IsNumber(text.substr(10));
 }
 
-// "locked, 1440 MiB in huge pages"
-std::string DescribeBacking(const MemoryState& state) {
-  return std::string(Name(state.state)) + ", " + std::to_string(state.huge_bytes >> 20) +
-         " MiB in huge pages";
-}
-
 }  // namespace
 
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
@@ -54,6 +48,9 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.engine.round_tokens_max = static_cast<int32_t>(config.engine.round_tokens_max);
   options.engine.reserve_tokens_default =
       static_cast<int32_t>(config.kv_cache.reserve_tokens_default);
+  options.engine.dynamic = config.kv_cache.strategy == KvStrategy::kDynamic;
+  options.engine.bucket_capacity = static_cast<int32_t>(config.kv_cache.bucket_capacity);
+  options.buckets_wanted = config.kv_cache.prealloc_buckets;
   options.context_max = static_cast<int32_t>(config.model.context.value_or(0));
   options.rope = {config.model.rope_freq_scale, config.model.rope_freq_base_scale};
   options.kv_type = KvDType(config.kv_cache.type);
@@ -84,7 +81,9 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
                                     [&](int64_t done, int64_t total) { bar.Update(done, total); }));
   }
   LogNotes(loaded.model.runner->backend().weights_report());
-  for (const std::string& note : loaded.model.plan.kv_memory.notes) LogWarning(note);
+  const EnginePlan& plan = loaded.model.plan;
+  for (const std::string& note : plan.notes) LogWarning(note);
+  for (const std::string& note : plan.kv_memory.notes) LogWarning(note);
   const double seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
   return std::make_unique<LocalModel>(LocalModel{ModelNameOf(path), std::move(tokenizer),
                                                  std::move(chat_template), seconds,
@@ -110,6 +109,7 @@ ServedModel Served(LocalModel& model, const Config& config) {
   served.tokenizer = &model.tokenizer;
   served.chat_template = model.chat_template ? &*model.chat_template : nullptr;
   served.engine = &model.engine();
+  served.plan = &model.loaded.model.plan;
   served.names.primary = model.name;
   served.names.aliases = config.model.alias;
   served.names.any = config.server.any_model_name;
@@ -117,21 +117,25 @@ ServedModel Served(LocalModel& model, const Config& config) {
   served.trust_content_specials = config.server.trust_content_specials;
   served.path = config.model.file;
   served.backend = model.loaded.model.runner->backend().Describe();
-  served.sequences_max = model.loaded.model.runner->limits().sequences_max;
-  served.kv_room_tokens = int64_t{model.loaded.model.plan.memory.kv_page_count} * kKvPageTokens;
   return served;
 }
 
 std::string Describe(const LocalModel& model) {
-  const ModelRunner& runner = *model.loaded.model.runner;
   const EnginePlan& plan = model.loaded.model.plan;
-  const int64_t tokens = int64_t{plan.memory.kv_page_count} * kKvPageTokens;
-  return model.name + ": context " + std::to_string(runner.limits().context_max) + ", " +
-         std::to_string(runner.limits().sequences_max) + " sequences, KV room for " +
-         std::to_string(tokens) + " tokens (" + std::to_string(plan.memory.kv_bytes >> 20) +
-         " MiB of " + std::string(Info(plan.kv_type).name) + ", " +
-         DescribeBacking(plan.kv_memory.arena) + "), " +
-         model.loaded.model.runner->backend().Describe();
+  return model.name + ": context " + std::to_string(plan.context_max) + ", " +
+         std::to_string(plan.sequences_max) + " sequences, KV room for " +
+         std::to_string(RoomTokens(plan)) + " tokens in " + std::string(Info(plan.kv_type).name) +
+         ", " + model.loaded.model.runner->backend().Describe();
+}
+
+std::string DescribeRoom(const EnginePlan& plan) {
+  constexpr int64_t kHugePageBytes = int64_t{2} << 20;
+  if (plan.dynamic) {
+    return "KV room: dynamic, at most " + GiB(plan.memory.dynamic_bytes) + " from the system";
+  }
+  const MemoryState& arena = plan.kv_memory.arena;
+  return "KV room: " + GiB(arena.bytes) + ", " + std::string(Name(arena.state)) + ", " +
+         std::to_string(arena.huge_bytes / kHugePageBytes) + " huge pages";
 }
 
 std::string DescribeLoading(const LocalModel& model) {

@@ -40,8 +40,11 @@ RepackCacheOptions RepackCacheOf(const ModelConfig& config);
 // As the server shows it; points into `model`.
 ServedModel Served(LocalModel& model, const Config& config);
 
-// One line for the log: "NAME: context 8192, 8 sequences, KV room for 65536 tokens (1440 MiB), …".
+// One line for the log: "NAME: context 8192, 8 sequences, KV room for 65536 tokens in F16, …".
 std::string Describe(const LocalModel& model);
+
+// One line for the log: "KV room: 1.41 GiB, locked, 720 huge pages".
+std::string DescribeRoom(const EnginePlan& plan);
 
 // One line for the log: "loaded in 0.31 s, of them 0.06 s for 103 MiB of weights from the repack
 // cache", or "... repacked".

@@ -34,9 +34,19 @@ void PrintRoom(std::FILE* out, const EnginePlan& plan) {
            std::to_string(plan.page_bytes / kKvPageTokens) + " bytes in " +
            std::string(Info(plan.kv_type).name) + ", " + std::to_string(pages) + " pages";
   };
-  PrintLine(out, "keys and values", plan.memory.kv_bytes, tokens(plan.memory.kv_page_count));
+  PrintLine(
+      out, "keys and values", plan.memory.kv_bytes,
+      plan.dynamic ? "none: kv_cache.strategy is dynamic" : tokens(plan.memory.kv_page_count));
   PrintLine(out, "dynamic, at most", plan.memory.dynamic_bytes,
             tokens(plan.memory.dynamic_page_count));
+}
+
+void PrintClasses(std::FILE* out, const EnginePlan& plan) {
+  if (plan.bucket_tokens.empty()) return;
+  std::string lengths;
+  for (const int32_t tokens : plan.bucket_tokens) lengths += std::to_string(tokens) + " ";
+  std::fprintf(out, "classes            %stokens, %d of each\n", lengths.c_str(),
+               plan.bucket_capacity);
 }
 
 }  // namespace
@@ -47,8 +57,8 @@ Status Plan(const PlanOptions& options, std::FILE* out) {
                        LocateModel(options.engine.config.model.file, clock));
   REM_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::OpenHeader(path));
   REM_ASSIGN_OR_RETURN(const ModelInfo info, ReadModelInfo(file));
-  const EnginePlan plan =
-      PlanEngine(file, info, EngineOptionsOf(options.engine), FreeMemoryBytes());
+  REM_ASSIGN_OR_RETURN(const EnginePlan plan,
+                       PlanEngine(file, info, EngineOptionsOf(options.engine), FreeMemoryBytes()));
   PrintModel(out, info.shape, plan);
   PrintLine(out, "embedding", plan.mapped_bytes, "read from the file as it is, in no sum");
   PrintLine(out, "weights", plan.memory.weights_bytes, "in the kernels' order");
@@ -56,8 +66,10 @@ Status Plan(const PlanOptions& options, std::FILE* out) {
             "rounds of " + std::to_string(plan.round_tokens_max) + " tokens, " +
                 std::to_string(plan.sequences_max) + " sequences");
   PrintRoom(out, plan);
+  PrintClasses(out, plan);
   PrintLine(out, "in all", plan.memory.total_bytes, "taken at start, but for what is dynamic");
   PrintLine(out, "free", plan.memory.free_bytes, "now");
+  for (const std::string& note : plan.notes) std::fprintf(out, "%s\n", note.c_str());
   return plan.fits;
 }
 

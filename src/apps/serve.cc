@@ -29,13 +29,14 @@ LogLevel LevelOf(LogVerbosity verbosity) {
   return LogLevel::kError;
 }
 
-Result<ServiceOptions> PlanService(const ServerConfig& config) {
+Result<ServiceOptions> PlanService(const Config& config) {
   ServiceOptions options;
   options.version = REMONTOIR_VERSION;
-  options.http.host = config.host;
-  options.http.port = config.port;
-  if (!config.api_keys_file.empty()) {
-    REM_ASSIGN_OR_RETURN(options.api_keys, ApiKeys::Load(config.api_keys_file));
+  options.dynamic = config.kv_cache.strategy == KvStrategy::kDynamic;
+  options.http.host = config.server.host;
+  options.http.port = config.server.port;
+  if (!config.server.api_keys_file.empty()) {
+    REM_ASSIGN_OR_RETURN(options.api_keys, ApiKeys::Load(config.server.api_keys_file));
   }
   return options;
 }
@@ -51,7 +52,7 @@ Status Serve(const ServeOptions& options) {
         "no model: name one with --model MODEL, -hf OWNER/REPO or model.file in the configuration "
         "(scripts/fetch_model fetches a small one)");
   }
-  REM_ASSIGN_OR_RETURN(ServiceOptions service_options, PlanService(config.server));
+  REM_ASSIGN_OR_RETURN(ServiceOptions service_options, PlanService(config));
   const bool asks_for_keys = !service_options.api_keys.empty();
   const SystemClock clock;
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
@@ -76,6 +77,7 @@ Status Serve(const ServeOptions& options) {
     }
     model = std::move(loaded).value();
     LogInfo(DescribeLoading(*model));
+    LogInfo(DescribeRoom(model->loaded.model.plan));
     LogInfo("ready: " + Describe(*model));
     service->Serve(Served(*model, config));
   });

@@ -127,16 +127,16 @@ const ConfigKey kKeys[] = {
      "Whether room for keys and values is taken at start or asked of the system per request",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadChoice(v, kKvStrategies), c.kv_cache.strategy);
-     },
-     false},
+     }},
     {"kv_cache.prealloc_buckets", "list of token counts", "[]",
-     "Length classes of room; none: every 2048 tokens up to the context", SetBuckets, false},
+     "Length classes of room; none: every 2048 tokens up to 32768, doubling above; those above the "
+     "context are dropped",
+     SetBuckets},
     {"kv_cache.bucket_capacity", "whole number", "32",
      "Leases of a length class that may be out at once",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadInteger(v, 1, 4096), c.kv_cache.bucket_capacity);
-     },
-     false},
+     }},
     {"kv_cache.memory", "memory size or auto", "auto",
      "Memory for keys and values; auto: the smaller of a quarter of what is free and what "
      "`engine.sequences_max` full contexts need",
@@ -159,8 +159,7 @@ const ConfigKey kKeys[] = {
      "where that is less",
      [](Config& c, const ConfigValue& v) {
        return PutUnlessAuto(v, ReadMemorySize(v), c.kv_cache.dynamic_memory_max);
-     },
-     false},
+     }},
 
     {"dynamic_batching.enabled", "true or false", "true", "False: policy immediate",
      [](Config& c, const ConfigValue& v) {

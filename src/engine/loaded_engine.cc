@@ -1,11 +1,34 @@
 // File, info, plan, backend, runner, engine.
 #include "engine/loaded_engine.h"
 
+#include <string>
 #include <utility>
 
+#include "kv/kv_buckets.h"
 #include "model/model_memory.h"
 
 namespace remontoir {
+namespace {
+
+// The classes of room, and a note of those that no sequence could use.
+Status PlanClasses(const LoadEngineOptions& options, EnginePlan& plan) {
+  plan.dynamic = options.engine.dynamic;
+  if (plan.dynamic) return Status::Ok();
+  REM_ASSIGN_OR_RETURN(BucketPlan buckets, PlanBuckets(options.buckets_wanted, plan.context_max));
+  plan.bucket_tokens = std::move(buckets.tokens);
+  plan.bucket_capacity = options.engine.bucket_capacity;
+  if (buckets.dropped.empty()) return Status::Ok();
+  std::string lengths;
+  for (const int64_t tokens : buckets.dropped) {
+    lengths += (lengths.empty() ? "" : ", ") + std::to_string(tokens);
+  }
+  plan.notes.push_back(
+      "kv_cache.prealloc_buckets: " + lengths + (buckets.dropped.size() == 1 ? " is" : " are") +
+      " above the model's context of " + std::to_string(plan.context_max) + " and dropped");
+  return Status::Ok();
+}
+
+}  // namespace
 
 LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape) {
   LoadOptions load;
@@ -17,8 +40,8 @@ LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& sh
   return load;
 }
 
-EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
-                      const LoadEngineOptions& options, int64_t free_bytes) {
+Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
+                              const LoadEngineOptions& options, int64_t free_bytes) {
   const LoadOptions load = LoadOptionsOf(options, info.shape);
   const RoundLimits limits = MakeRoundLimits(info.shape, load);
   const bool float32 = options.backend.compute == ComputeMode::kF32;
@@ -31,6 +54,7 @@ EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
   plan.page_bytes = MakeKvLayout(info.shape, load.kv_type).page_bytes();
   plan.mapped_bytes = model.mapped_bytes;
   plan.missing_bytes = file.missing_bytes();
+  REM_RETURN_IF_ERROR(PlanClasses(options, plan));
   const MemoryPlanInputs inputs = {.weights_bytes = model.weights_bytes,
                                    .activation_bytes = model.activation_bytes,
                                    .page_bytes = plan.page_bytes,
@@ -39,7 +63,7 @@ EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
                                    .free_bytes = free_bytes,
                                    .kv_memory_bytes = options.kv_memory_bytes,
                                    .dynamic_bytes_max = options.dynamic_memory_bytes,
-                                   .dynamic = options.dynamic};
+                                   .dynamic = plan.dynamic};
   plan.memory = PlanMemory(inputs);
   plan.fits = CheckFits(plan.memory, inputs);
   return plan;
@@ -51,7 +75,8 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
   model.file = std::make_unique<ModelFile>(std::move(file));
   REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
   model.info = std::make_unique<ModelInfo>(std::move(info));
-  model.plan = PlanEngine(*model.file, *model.info, options, FreeMemoryBytes());
+  REM_ASSIGN_OR_RETURN(model.plan,
+                       PlanEngine(*model.file, *model.info, options, FreeMemoryBytes()));
   REM_RETURN_IF_ERROR(model.plan.fits);
   LoadOptions load = LoadOptionsOf(options, model.info->shape);
   load.kv_memory = {.arena_pages = model.plan.memory.kv_page_count,
@@ -68,7 +93,9 @@ Result<LoadedEngine> OpenEngine(ModelFile file, const LoadEngineOptions& options
                                 const Clock& clock, const LoadProgress& progress) {
   LoadedEngine loaded;
   REM_ASSIGN_OR_RETURN(loaded.model, OpenModel(std::move(file), options, progress));
-  REM_ASSIGN_OR_RETURN(loaded.engine, Engine::Create(*loaded.model.runner, clock, options.engine,
+  EngineOptions engine = options.engine;
+  engine.bucket_tokens = loaded.model.plan.bucket_tokens;
+  REM_ASSIGN_OR_RETURN(loaded.engine, Engine::Create(*loaded.model.runner, clock, engine,
                                                      loaded.model.plan.memory.kv_page_count));
   return loaded;
 }

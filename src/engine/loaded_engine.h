@@ -1,7 +1,9 @@
 // Everything from a model file to a running engine, in the order in which it must be made.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "backend/backend.h"
 #include "base/clock.h"
@@ -23,17 +25,20 @@ struct LoadEngineOptions {
   DType kv_type = DType::kF16;       // kF32 is implied by ComputeMode::kF32
   int64_t kv_memory_bytes = 0;       // of the arena; 0: auto
   int64_t dynamic_memory_bytes = 0;  // of dynamic pages, at most; 0: auto
-  bool dynamic = false;              // no arena: every request asks the system for its room
-  bool lock_memory = false;          // the arena, where the system lets us
+  // Classes of room as they were asked for, for PlanBuckets; engine.bucket_tokens follows from
+  // them.
+  std::vector<int64_t> buckets_wanted;
+  bool lock_memory = false;  // the arena, where the system lets us
 };
 
 // What the loader gets from them: the context as trained unless it is given, float32 keys and
 // values where everything is float32.
 LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape);
 
-// What this engine would take where `free_bytes` are free. `file` may be open by its header.
-EnginePlan PlanEngine(const ModelFile& file, const ModelInfo& info,
-                      const LoadEngineOptions& options, int64_t free_bytes);
+// What this engine would take where `free_bytes` are free. `file` may be open by its header. With
+// engine.dynamic there is no arena. Errors are PlanBuckets'; what doesn't fit is a plan too.
+Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
+                              const LoadEngineOptions& options, int64_t free_bytes);
 
 // A loaded model without the loop, for callers that drive rounds themselves.
 struct LoadedModel {

@@ -120,6 +120,11 @@ Status CheckFits(const MemoryPlan& plan, const MemoryPlanInputs& inputs) {
                            " free: " + Advice(plan, inputs));
 }
 
+int64_t RoomTokens(const EnginePlan& plan) {
+  const MemoryPlan& memory = plan.memory;
+  return int64_t{plan.dynamic ? memory.dynamic_page_count : memory.kv_page_count} * kKvPageTokens;
+}
+
 int64_t FreeMemoryBytes() {
   int64_t free_bytes = ReadNumber("/proc/meminfo", "MemAvailable:") * 1024;
   const int64_t limit = ReadNumber("/sys/fs/cgroup/memory.max", "");

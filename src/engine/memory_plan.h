@@ -57,14 +57,22 @@ struct EnginePlan {
   int32_t sequences_max = 0;
   int32_t round_tokens_max = 0;
   DType kv_type = DType::kF16;
-  int64_t page_bytes = 0;     // of kKvPageTokens tokens
-  int64_t mapped_bytes = 0;   // of the model file, read where they lie; in no sum
-  int64_t missing_bytes = 0;  // of the model file, not there yet: it can't be loaded
+  int64_t page_bytes = 0;              // of kKvPageTokens tokens
+  int64_t mapped_bytes = 0;            // of the model file, read where they lie; in no sum
+  int64_t missing_bytes = 0;           // of the model file, not there yet: it can't be loaded
+  bool dynamic = false;                // kv_cache.strategy: no arena, so no classes either
+  std::vector<int32_t> bucket_tokens;  // length of each class of room, ascending
+  int32_t bucket_capacity = 0;         // leases of one class out at once
+  std::vector<std::string> notes;      // what of the configuration was left out, for people
   MemoryPlan memory;
-  Status fits;  // of CheckFits
+  Status fits = {};  // of CheckFits
 
   // Once the memory was taken: what became of it. Before: nothing of it is there.
   KvMemoryReport kv_memory;
 };
+
+// Tokens that all sequences together may hold by the strategy: in the arena, or without one in
+// dynamic pages.
+int64_t RoomTokens(const EnginePlan& plan);
 
 }  // namespace remontoir

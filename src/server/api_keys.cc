@@ -27,6 +27,12 @@ bool SameInConstantTime(std::string_view offered, std::string_view key) {
 
 }  // namespace
 
+std::string_view BearerKey(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (!EqualsIgnoreCase(authorization.substr(0, kScheme.size()), kScheme)) return {};
+  return Trimmed(authorization.substr(kScheme.size()));
+}
+
 Result<ApiKeys> ApiKeys::Load(const std::string& path) {
   std::ifstream file(path);
   if (!file) return IoError("cannot read the API keys of '" + path + "'");
@@ -43,9 +49,7 @@ Result<ApiKeys> ApiKeys::Load(const std::string& path) {
 
 bool ApiKeys::Allows(std::string_view authorization) const {
   if (keys_.empty()) return true;
-  constexpr std::string_view kScheme = "bearer ";
-  if (!EqualsIgnoreCase(authorization.substr(0, kScheme.size()), kScheme)) return false;
-  const std::string_view offered = Trimmed(authorization.substr(kScheme.size()));
+  const std::string_view offered = BearerKey(authorization);
   bool allowed = false;
   for (const std::string& key : keys_) allowed |= SameInConstantTime(offered, key);
   return allowed;

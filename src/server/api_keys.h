@@ -9,6 +9,9 @@
 
 namespace remontoir {
 
+// The key in an Authorization header's value, "Bearer KEY"; empty: it has another form.
+std::string_view BearerKey(std::string_view authorization);
+
 class ApiKeys {
  public:
   ApiKeys() = default;

@@ -20,6 +20,7 @@ constexpr PathEntry kPaths[] = {
     {"/v1/chat/completions/render", "POST", Endpoint::kRenderChat},
     {"/tokenize", "POST", Endpoint::kTokenize},
     {"/detokenize", "POST", Endpoint::kDetokenize},
+    {"/v1/engine/plan", "GET", Endpoint::kEnginePlan},
 };
 
 }  // namespace

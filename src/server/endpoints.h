@@ -20,6 +20,7 @@ enum class Endpoint : uint8_t {
   kTokenize,
   kDetokenize,
   kRenderChat,
+  kEnginePlan,
   kOther,  // what no path names
 };
 

@@ -21,6 +21,13 @@ std::string ReplyId(std::string_view prefix, uint64_t entropy) {
   return std::string(prefix) + text.data();
 }
 
+RoomWishes WishesOf(const GenerationOptions& options, const RoomHeaders& headers) {
+  return {.dynamic = headers.dynamic,
+          .bypasses_cache = headers.bypasses_cache,
+          .context_hint = options.max_context_length,
+          .prefix_key = PrefixKeyOf(headers.api_key, options.cache_salt)};
+}
+
 }  // namespace
 
 std::optional<ErrorBody> BeginPlan(const GenerationOptions& options, const ServedModel& model,
@@ -50,6 +57,7 @@ std::optional<ErrorBody> AddChoices(const GenerationOptions& options, const Serv
   const auto prompt_tokens = static_cast<int64_t>(pattern.request.prompt.size());
   if (prompt_tokens == 0) return InvalidField(param, "must not be empty");
   plan.prompt_tokens += prompt_tokens;
+  const RoomWishes room = WishesOf(options, inputs.room);
   for (int32_t i = 0; i < options.n; ++i) {
     const auto index = static_cast<int32_t>(plan.choices.size());
     PlannedChoice& choice = plan.choices.emplace_back(pattern);
@@ -64,6 +72,7 @@ std::optional<ErrorBody> AddChoices(const GenerationOptions& options, const Serv
     request.ignore_eos = options.ignore_eos;
     request.want_logprobs = options.want_logprobs;
     request.top_logprobs = options.top_logprobs;
+    request.room = room;
     choice.options.index = index;
     choice.options.stop = options.stop;
     choice.options.skip_special_tokens = options.skip_special_tokens;

@@ -12,6 +12,7 @@
 #include "api/responses.h"
 #include "engine/request.h"
 #include "server/choice_stream.h"
+#include "server/request_room.h"
 #include "server/served_model.h"
 
 namespace remontoir {
@@ -41,6 +42,7 @@ using PlanOrError = std::variant<GenerationPlan, ErrorBody>;
 struct PlanInputs {
   uint64_t entropy = 0;  // for the answer's id and the seeds that the client left open
   int64_t created = 0;   // Unix seconds
+  RoomHeaders room = {};
 };
 
 // Checks the model's name and the token ids in logit_bias; fills in all but the choices.

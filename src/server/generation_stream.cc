@@ -6,6 +6,7 @@
 
 #include "api/headers.h"
 #include "http/sse.h"
+#include "server/reply_room.h"
 
 namespace remontoir {
 namespace {
@@ -91,6 +92,7 @@ GenerationStream::State GenerationStream::Pump(TimePoint now) {
 }
 
 void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoint now) {
+  choice.admitted = true;
   if (event.token != kNoToken && !event.is_prompt) meter_->Token(choice.last_token, now);
   choice.text.Push(event);
   if (choice.text.cancelled()) return Fail(ShuttingDown());
@@ -104,8 +106,10 @@ void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoin
 
 void GenerationStream::BeginStream() {
   stream_begun_ = true;
-  writer_->StartStream(*exchange_,
-                       {{kHeaderCacheControl, "no-cache"}, {kHeaderAccelBuffering, "no"}});
+  HttpHeaders headers = RoomSoFar();
+  headers.Add(kHeaderCacheControl, "no-cache");
+  headers.Add(kHeaderAccelBuffering, "no");
+  writer_->StartStream(*exchange_, std::move(headers));
 }
 
 void GenerationStream::WriteEvent(std::string_view json) { exchange_->Write(SseEvent(json)); }
@@ -133,6 +137,16 @@ void GenerationStream::WriteDelta(Choice& choice) {
   last.stop_detail = std::exchange(delta.stop_detail, {});
   if (!delta.text.empty() || !delta.tokens.empty()) WriteChunk(delta);
   if (choice.ended) WriteChunk(last);
+}
+
+HttpHeaders GenerationStream::RoomSoFar() const {
+  std::vector<ChoiceRoom> rooms;
+  rooms.reserve(choices_.size());
+  for (const Choice& choice : choices_) {
+    if (!choice.admitted) continue;
+    rooms.push_back({choice.generation->room(), choice.generation->cached_tokens() > 0});
+  }
+  return RoomReplyHeaders(rooms);
 }
 
 Usage GenerationStream::UsageSoFar() const {
@@ -176,7 +190,7 @@ void GenerationStream::EndWhole() {
     scored_tokens += choices.back().tokens.size();
   }
   writer_->ReplyWhole(
-      exchange_, scored_tokens > kScoredTokensOnLoop,
+      exchange_, RoomSoFar(), scored_tokens > kScoredTokensOnLoop,
       [format = format_, head = head_, choices = std::move(choices), usage = UsageSoFar()] {
         return format == ReplyFormat::kChat ? ChatCompletionJson(head, choices, usage)
                                             : CompletionJson(head, choices, usage);

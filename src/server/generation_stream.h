@@ -24,12 +24,12 @@ class ReplyWriter {
  public:
   virtual ~ReplyWriter() = default;
   // Begins an answer of server-sent events, with these headers beside those that every reply to
-  // the exchange carries.
+  // the exchange carries; both kinds of answers say which room they had (RoomReplyHeaders).
   virtual void StartStream(HttpExchange& exchange, HttpHeaders headers) = 0;
   virtual void ReplyError(HttpExchange& exchange, const ErrorBody& error) = 0;
-  // Replies with the JSON that `write` returns; when that is long work, it may run on another
-  // thread.
-  virtual void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
+  // Replies with the JSON that `write` returns, and headers as above; when that is long work, it
+  // may run on another thread.
+  virtual void ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers, bool is_long,
                           std::function<std::string()> write) = 0;
 };
 
@@ -63,7 +63,8 @@ class GenerationStream {
   struct Choice {
     std::shared_ptr<Generation> generation;
     ChoiceStream text;
-    bool begun = false;  // its role chunk is written
+    bool admitted = false;  // an event came: the facts of its room are there
+    bool begun = false;     // its role chunk is written
     bool ended = false;
     std::optional<TimePoint> last_token = {};  // when it came
   };
@@ -76,6 +77,8 @@ class GenerationStream {
   void End();
   void EndWhole();
   void Fail(const ErrorBody& error);
+  // Of the choices that have begun: when a stream's first chunk goes out, others may wait.
+  HttpHeaders RoomSoFar() const;
   Usage UsageSoFar() const;
   ChunkUsage ChunkUsageNow() const;
 

@@ -1,4 +1,4 @@
-// GET /model_info and /server_info: what routers ask a worker about itself.
+// GET /model_info, /server_info and /v1/engine/plan: what is asked of a server about itself.
 #pragma once
 
 #include <string>
@@ -10,5 +10,8 @@ namespace remontoir {
 std::string ModelInfo(const ServedModel& model);
 // `version` is the server's.
 std::string ServerInfo(const ServedModel& model, const std::string& version);
+
+// How much memory everything has, in which classes, and what became of it at start.
+std::string PlanInfo(const EnginePlan& plan);
 
 }  // namespace remontoir

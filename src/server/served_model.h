@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/memory_plan.h"
 #include "tokenizer/tokenizer.h"
 
 namespace remontoir {
@@ -35,15 +36,14 @@ struct ServedModel {
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat_template = nullptr;  // null: the model has none, so it doesn't chat
   Engine* engine = nullptr;
+  const EnginePlan* plan = nullptr;  // by which its memory was taken
   ModelNames names;
   int32_t engine_queue_max = 256;       // as many may wait; more are refused
   bool trust_content_specials = false;  // special tokens spelled in a message's content count
 
   // Told to who asks, used for nothing.
-  std::string path;           // as the configuration names the file
-  std::string backend;        // what computes, in words
-  int32_t sequences_max = 0;  // in flight at once
-  int64_t kv_room_tokens = 0;
+  std::string path;     // as the configuration names the file
+  std::string backend;  // what computes, in words
 };
 
 }  // namespace remontoir

@@ -24,6 +24,9 @@
 #include "server/generation_stream.h"
 #include "server/info_handler.h"
 #include "server/process_metrics.h"
+#include "server/reply_room.h"
+#include "server/request_room.h"
+#include "server/room_metrics.h"
 #include "server/server_metrics.h"
 #include "server/text_worker.h"
 #include "server/tokenize_handler.h"
@@ -96,7 +99,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   HttpResponse Refusal(int status, std::string_view reason) override;
   void StartStream(HttpExchange& exchange, HttpHeaders headers) override;
   void ReplyError(HttpExchange& exchange, const ErrorBody& error) override;
-  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
+  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers, bool is_long,
                   std::function<std::string()> write) override;
 
   void Route(HttpExchange& exchange);
@@ -110,7 +113,10 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   void BeginGeneration(HttpExchange& exchange, Planner planner);
   void StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream);
   void PumpAll();
-  HttpHeaders HeadersFor(const InFlight& request) const;
+  HttpHeaders CommonHeaders(uint64_t exchange_id) const;
+  // Of an answer that generates.
+  HttpHeaders HeadersFor(uint64_t exchange_id, const HttpHeaders& room) const;
+  // Of one that generates nothing.
   HttpHeaders HeadersFor(uint64_t exchange_id) const;
   // An answer with this status begins now.
   void CountAnswer(const HttpExchange& exchange, int status);
@@ -127,6 +133,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
   ServerMetrics metrics_;
+  std::optional<RoomMetrics> room_metrics_;  // since Serve
   ProcessMetrics process_metrics_;
   RenderCache render_cache_;                 // the text worker's
   std::unique_ptr<TextWorker> text_worker_;  // while Run runs
@@ -145,6 +152,7 @@ void ServiceImpl::Serve(const ServedModel& model) {
   server_->Post([this, model] {
     model_ = model;
     model_since_ = clock_.UnixSeconds();
+    room_metrics_.emplace(*model.plan);
     metrics_.ready.Set(1);
   });
 }
@@ -208,6 +216,7 @@ void ServiceImpl::Route(HttpExchange& exchange) {
     case Endpoint::kModels: return ReplyModels(exchange, path);
     case Endpoint::kModelInfo: return ReplyJson(exchange, ModelInfo(*model_));
     case Endpoint::kServerInfo: return ReplyJson(exchange, ServerInfo(*model_, options_.version));
+    case Endpoint::kEnginePlan: return ReplyJson(exchange, PlanInfo(*model_->plan));
     case Endpoint::kChat: return BeginGeneration(exchange, PlanChat);
     case Endpoint::kCompletion: return BeginGeneration(exchange, PlanCompletion);
     case Endpoint::kMetrics:
@@ -263,10 +272,13 @@ void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
   if (model_->engine->stats().waiting >= model_->engine_queue_max) {
     return ReplyError(exchange, QueueFull());
   }
+  PlanInputs inputs = {.entropy = SystemRandomBits(), .created = clock_.UnixSeconds()};
+  if (const auto error = ReadRoomHeaders(exchange.request().headers, inputs.room)) {
+    return ReplyError(exchange, *error);
+  }
   // The worker reads the request only, which nobody changes.
   auto job = [this, planner, model = *model_, id = exchange.id(),
-              held = in_flight_.at(exchange.id()).exchange,
-              inputs = PlanInputs{SystemRandomBits(), clock_.UnixSeconds()}]() mutable {
+              held = in_flight_.at(exchange.id()).exchange, inputs = std::move(inputs)]() mutable {
     PlanOrError plan = planner(held->request().body, model, inputs);
     std::shared_ptr<GenerationStream> stream;
     std::optional<ErrorBody> error;
@@ -321,15 +333,22 @@ void ServiceImpl::PumpAll() {
   }
 }
 
-HttpHeaders ServiceImpl::HeadersFor(const InFlight& request) const {
+HttpHeaders ServiceImpl::CommonHeaders(uint64_t exchange_id) const {
+  const InFlight& request = in_flight_.at(exchange_id);
   const int64_t elapsed_us = ElapsedUs(request.began, clock_.Now());
   return {{kHeaderRequestId, request.request_id},
           {kHeaderInferenceVersion, InferenceVersion(options_.version)},
           {kHeaderProcessingMs, std::to_string(elapsed_us / 1000)}};
 }
 
+HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id, const HttpHeaders& room) const {
+  HttpHeaders headers = CommonHeaders(exchange_id);
+  for (const auto& [name, value] : room) headers.Add(name, value);
+  return headers;
+}
+
 HttpHeaders ServiceImpl::HeadersFor(uint64_t exchange_id) const {
-  return HeadersFor(in_flight_.at(exchange_id));
+  return HeadersFor(exchange_id, {{kHeaderKvCacheStrategy, KvStrategyName(options_.dynamic)}});
 }
 
 void ServiceImpl::CountAnswer(const HttpExchange& exchange, int status) {
@@ -344,10 +363,8 @@ void ServiceImpl::Respond(HttpExchange& exchange, HttpResponse response) {
 }
 
 void ServiceImpl::StartStream(HttpExchange& exchange, HttpHeaders headers) {
-  HttpHeaders all = HeadersFor(exchange.id());
-  for (const auto& [name, value] : headers) all.Add(name, value);
   CountAnswer(exchange, 200);
-  exchange.StartStream(200, kSseContentType, std::move(all));
+  exchange.StartStream(200, kSseContentType, HeadersFor(exchange.id(), headers));
 }
 
 void ServiceImpl::ReplyJson(HttpExchange& exchange, std::string body) {
@@ -361,6 +378,7 @@ void ServiceImpl::ReplyMetrics(HttpExchange& exchange) {
   MetricLabels alias_labels;
   if (model_.has_value()) {
     sets.push_back(&model_->engine->metrics());
+    sets.push_back(&*room_metrics_);
     alias_labels.push_back({"model_name", model_->names.primary});
   }
   sets.push_back(&process_metrics_);
@@ -371,11 +389,11 @@ void ServiceImpl::ReplyMetrics(HttpExchange& exchange) {
   Respond(exchange, std::move(response));
 }
 
-void ServiceImpl::ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool is_long,
-                             std::function<std::string()> write) {
+void ServiceImpl::ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers,
+                             bool is_long, std::function<std::string()> write) {
   CountAnswer(*exchange, 200);
-  auto reply = [exchange, headers = HeadersFor(exchange->id())](std::string body) {
-    exchange->Respond(JsonResponse(headers, std::move(body)));
+  auto reply = [exchange, all = HeadersFor(exchange->id(), headers)](std::string body) {
+    exchange->Respond(JsonResponse(all, std::move(body)));
   };
   if (is_long) {
     auto job = [this, reply, write] { server_->Post([reply, body = write()] { reply(body); }); };
@@ -405,7 +423,8 @@ HttpResponse ServiceImpl::Refusal(int status, std::string_view reason) {
   metrics_.CountAnswer(Endpoint::kOther, AnswerClassOf(status));
   HttpHeaders headers = {{kHeaderRequestId, RandomRequestId()},
                          {kHeaderInferenceVersion, InferenceVersion(options_.version)},
-                         {kHeaderProcessingMs, "0"}};
+                         {kHeaderProcessingMs, "0"},
+                         {kHeaderKvCacheStrategy, KvStrategyName(options_.dynamic)}};
   return ErrorResponse(std::move(headers), HttpRefusal(status, reason));
 }
 

@@ -18,6 +18,7 @@ struct ServiceOptions {
   HttpServerOptions http;
   ApiKeys api_keys;
   size_t text_queue_max = 256;  // requests that wait for the text worker; beyond: 429
+  bool dynamic = false;         // kv_cache.strategy, for replies that generate nothing
 };
 
 class Service {

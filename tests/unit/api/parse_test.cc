@@ -113,6 +113,14 @@ TEST(ChatRequest, ErrorsNameTheField) {
       {Chat(R"("logit_bias":{"5":101})"), "logit_bias.5", "between -100 and 100"},
       {Chat(R"("logit_bias":{"5":1,"05":2})"), "logit_bias", "names a token twice"},
       {Chat(R"("ignore_eos":1)"), "ignore_eos", "must be a boolean"},
+      {Chat(R"("max_context_length":0)"), "max_context_length", "between 1 and"},
+      {Chat(R"("max_context_length":-1)"), "max_context_length", "between 1 and"},
+      {Chat(R"("max_context_length":1e10)"), "max_context_length", "between 1 and"},
+      {Chat(R"("max_context_length":1.5)"), "max_context_length", "must be an integer"},
+      {Chat(R"("max_context_length":"8k")"), "max_context_length", "must be an integer"},
+      {Chat(R"("cache_salt":7)"), "cache_salt", "must be a string, got an integer"},
+      {Chat(R"("cache_salt":")" + std::string(kCacheSaltBytesMax + 1, 's') + "\""), "cache_salt",
+       "must have at most 256 bytes, got 257"},
       {Chat(R"("tools":{})"), "tools", "must be an array"},
       {Chat(R"("tool_choice":"required")"), "tool_choice", "\"auto\" or \"none\""},
       {Chat(R"("tool_choice":{"type":"function"})"), "tool_choice", "\"auto\" or \"none\""},
@@ -150,6 +158,8 @@ TEST(CompletionRequest, ErrorsNameTheField) {
       {Completion(R"("best_of":2)"), "best_of", "must equal n"},
       {Completion(R"("suffix":"end")"), "suffix", "infilling"},
       {Completion(R"("echo":"yes")"), "echo", "must be a boolean"},
+      {Completion(R"("max_context_length":0)"), "max_context_length", "between 1 and"},
+      {Completion(R"("cache_salt":[])"), "cache_salt", "must be a string, got an array"},
   };
   for (const Wrong& wrong : cases) {
     CompletionRequest request;
@@ -172,6 +182,8 @@ TEST(ChatRequest, HasTheApisDefaults) {
   EXPECT_EQ(options.n, 1);
   EXPECT_TRUE(options.skip_special_tokens);
   EXPECT_FALSE(options.has_seed || options.stream || options.ignore_eos || options.want_logprobs);
+  EXPECT_EQ(options.max_context_length, 0);
+  EXPECT_EQ(options.cache_salt, "");
   EXPECT_TRUE(request.add_generation_prompt);
 }
 
@@ -184,6 +196,7 @@ TEST(ChatRequest, TakesEveryField) {
       R"("logit_bias":{"7":-100,"5":1.5},"ignore_eos":true,"skip_special_tokens":false,)"
       R"("tools":[{"type":"function"}],"tool_choice":"auto","response_format":{"type":"text"},)"
       R"("chat_template_kwargs":{"thinking":false},"add_generation_prompt":false,)"
+      R"("max_context_length":4096,"cache_salt":"team 7","prompt_cache_key":{"any":"thing"},)"
       R"("service_tier":"flex","something_unknown":{"a":[1,2]})"));
   const GenerationOptions& options = request.options;
   EXPECT_EQ(options.sampling.temperature, 0);
@@ -208,6 +221,8 @@ TEST(ChatRequest, TakesEveryField) {
   EXPECT_TRUE(options.ignore_eos);
   EXPECT_FALSE(options.skip_special_tokens);
   EXPECT_EQ(options.user, "u");
+  EXPECT_EQ(options.max_context_length, 4096);
+  EXPECT_EQ(options.cache_salt, "team 7");
   EXPECT_EQ(request.tools_json, R"([{"type":"function"}])");
   EXPECT_EQ(request.chat_template_kwargs_json, R"({"thinking":false})");
   EXPECT_FALSE(request.add_generation_prompt);
@@ -217,7 +232,7 @@ TEST(ChatRequest, TakesNullForNotSent) {
   const ChatRequest request = ParsedChat(Chat(
       R"("stop":null,"max_tokens":null,"max_completion_tokens":null,"temperature":null,"n":null,)"
       R"("seed":null,"stream":null,"stream_options":null,"logprobs":null,"top_logprobs":null,)"
-      R"("logit_bias":null,"tools":null,"tool_choice":null,"response_format":null,"user":null)"));
+      R"("logit_bias":null,"max_context_length":null,"cache_salt":null,"tools":null,"tool_choice":null,"response_format":null,"user":null)"));
   EXPECT_FALSE(request.options.max_tokens.has_value());
   EXPECT_EQ(request.options.sampling.temperature, 1);
   ParsedCompletion(Completion(R"("suffix":null,"best_of":null,"echo":null,"logprobs":null)"));

@@ -47,8 +47,9 @@ TEST(CommandLine, NotesFlagsThatHaveNoEffectYet) {
   ASSERT_TRUE(invocation.ok()) << invocation.status().message();
   const EngineChoice& engine = std::get<ServeOptions>(invocation->command).engine;
   EXPECT_EQ(engine.config.attention.mode, AttentionMode::kAuto);
-  EXPECT_THAT(engine.notes, ElementsAre("kv_cache.strategy: accepted, no effect yet",
-                                        "attention.mode: auto: accepted, no effect yet"));
+  EXPECT_EQ(engine.config.kv_cache.strategy, KvStrategy::kBucketedPreallocV2);
+  EXPECT_TRUE(engine.config.kv_cache.lock);
+  EXPECT_THAT(engine.notes, ElementsAre("attention.mode: auto: accepted, no effect yet"));
 }
 
 TEST(CommandLine, ReadsRun) {

@@ -48,5 +48,44 @@ TEST(RepackCacheOf, IsBelowTheHomeUnlessAnotherFolderIsNamed) {
   }
 }
 
+TEST(EngineOptionsOf, TakesEveryKeyOfTheRoom) {
+  EngineChoice choice;
+  KvCacheConfig& kv_cache = choice.config.kv_cache;
+  LoadEngineOptions options = EngineOptionsOf(choice);
+  EXPECT_FALSE(options.engine.dynamic);
+  EXPECT_EQ(options.engine.bucket_capacity, 32);
+  EXPECT_TRUE(options.buckets_wanted.empty());
+  EXPECT_EQ(options.dynamic_memory_bytes, 0);
+  EXPECT_TRUE(options.lock_memory);
+
+  kv_cache.strategy = KvStrategy::kDynamic;
+  kv_cache.prealloc_buckets = {4096, 8192};
+  kv_cache.bucket_capacity = 5;
+  kv_cache.dynamic_memory_max = 1 << 20;
+  kv_cache.lock = false;
+  options = EngineOptionsOf(choice);
+  EXPECT_TRUE(options.engine.dynamic);
+  EXPECT_EQ(options.engine.bucket_capacity, 5);
+  EXPECT_EQ(options.buckets_wanted, (std::vector<int64_t>{4096, 8192}));
+  EXPECT_EQ(options.dynamic_memory_bytes, 1 << 20);
+  EXPECT_FALSE(options.lock_memory);
+}
+
+TEST(DescribeRoom, SaysHowMuchAndHowItIsHeld) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  EnginePlan plan;
+  plan.kv_memory.arena = {.state = MemoryBacking::kLocked,
+                          .bytes = 1228 * kMiB,
+                          .prefaulted_bytes = 1228 * kMiB,
+                          .locked_bytes = 1228 * kMiB,
+                          .huge_bytes = 1200 * kMiB};
+  EXPECT_EQ(DescribeRoom(plan), "KV room: 1.20 GiB, locked, 600 huge pages");
+  plan.kv_memory.arena.state = MemoryBacking::kPrefaulted;
+  EXPECT_EQ(DescribeRoom(plan), "KV room: 1.20 GiB, prefaulted, 600 huge pages");
+  plan.dynamic = true;
+  plan.memory.dynamic_bytes = 512 * kMiB;
+  EXPECT_EQ(DescribeRoom(plan), "KV room: dynamic, at most 0.50 GiB from the system");
+}
+
 }  // namespace
 }  // namespace remontoir

@@ -18,6 +18,7 @@ namespace remontoir {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Printed {
   Status status;
@@ -109,14 +110,14 @@ std::string HugeHeader() {
   return file.Build();
 }
 
-// 256 KiB a token; 314e9 weights of 18 bytes a block of 32 are 165 GiB.
+// 256 KiB a token; 316e9 weights of 18 bytes a block of 32 are 166 GiB.
 TEST(Plan, DoesTheSumsOfAHugeModelFromItsHeaderAlone) {
   const TemporaryFolder folder;
   folder.Write("huge.gguf", HugeHeader());
   KvCacheConfig kv_cache;
   kv_cache.memory = int64_t{16} << 30;
   const Printed printed = PlanFor(folder / "huge.gguf", {}, kv_cache);
-  EXPECT_THAT(printed.text, HasSubstr("164.70 GiB of its weights are not in the file"));
+  EXPECT_THAT(printed.text, HasSubstr("165.81 GiB of its weights are not in the file"));
   EXPECT_THAT(printed.text, HasSubstr("2 of 8 experts"));
   EXPECT_THAT(printed.text, HasSubstr("65536 tokens of 262144 bytes in F16, 1024 pages"));
   EXPECT_THAT(printed.text, HasSubstr("16384.0 MiB"));
@@ -138,6 +139,28 @@ TEST(Plan, PrintsTheArithmeticOfWhatDoesNotFit) {
   EXPECT_THAT(printed.status.message(), HasSubstr("free: lower kv_cache.memory"));
   EXPECT_THAT(printed.text, HasSubstr("keys and values"));
   EXPECT_THAT(printed.text, HasSubstr("free"));
+}
+
+TEST(Plan, ListsTheClassesAndSaysWhichAreDropped) {
+  KvCacheConfig kv_cache;
+  kv_cache.prealloc_buckets = {128, 256, 1024, 4096};
+  kv_cache.bucket_capacity = 6;
+  const Printed printed = PlanFor(TestData("tiny/tiny-mixtral.q8_0.gguf"), {}, kv_cache);
+  ASSERT_TRUE(printed.status.ok()) << printed.status.message();
+  EXPECT_THAT(printed.text, HasSubstr("\nclasses            128 256 512 tokens, 6 of each\n"));
+  EXPECT_THAT(printed.text, HasSubstr("\nkv_cache.prealloc_buckets: 1024, 4096 are above the "
+                                      "model's context of 512 and dropped\n"));
+}
+
+TEST(Plan, HasNoArenaWhereRoomIsDynamic) {
+  KvCacheConfig kv_cache;
+  kv_cache.strategy = KvStrategy::kDynamic;
+  kv_cache.dynamic_memory_max = 64 * 256 * 64;
+  const Printed printed = PlanFor(TestData("tiny/tiny-mixtral.q8_0.gguf"), {}, kv_cache);
+  ASSERT_TRUE(printed.status.ok()) << printed.status.message();
+  EXPECT_THAT(printed.text, HasSubstr("none: kv_cache.strategy is dynamic"));
+  EXPECT_THAT(printed.text, HasSubstr("4096 tokens of 256 bytes in F16, 64 pages"));
+  EXPECT_THAT(printed.text, Not(HasSubstr("classes")));
 }
 
 TEST(Plan, NamesWhatIsWrongWithTheFile) {

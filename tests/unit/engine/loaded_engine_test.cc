@@ -6,7 +6,9 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "kv/kv_buckets.h"
 #include "tests/support/paths.h"
 
 namespace remontoir {
@@ -72,12 +74,61 @@ TEST(OpenModel, RefusesWhatDoesNotFitBeforeItTakesAnything) {
 TEST(PlanEngine, WithoutAnArenaEverythingIsDynamic) {
   const ModelFile file = File();
   LoadEngineOptions options = Small();
-  options.dynamic = true;
-  const EnginePlan plan =
+  options.engine.dynamic = true;
+  options.buckets_wanted = {4096};
+  const Result<EnginePlan> plan =
       PlanEngine(file, *ReadModelInfo(file), options, /*free_bytes=*/int64_t{1} << 40);
-  EXPECT_TRUE(plan.fits.ok());
-  EXPECT_EQ(plan.memory.kv_page_count, 0);
-  EXPECT_EQ(plan.memory.dynamic_page_count, 8) << "a context of 512";
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_TRUE(plan->fits.ok());
+  EXPECT_EQ(plan->memory.kv_page_count, 0);
+  EXPECT_EQ(plan->memory.dynamic_page_count, 8) << "a context of 512";
+  EXPECT_TRUE(plan->dynamic);
+  EXPECT_EQ(RoomTokens(*plan), 512);
+  EXPECT_THAT(plan->bucket_tokens, testing::IsEmpty());
+  EXPECT_THAT(plan->notes, testing::IsEmpty());
+}
+
+// The model was trained for 512 positions.
+TEST(PlanEngine, DropsClassesThatNoSequenceCouldUse) {
+  const ModelFile file = File();
+  const struct {
+    std::vector<int64_t> wanted;
+    int32_t context;  // 0: as trained
+    std::vector<int32_t> tokens;
+    const char* note;  // empty: none
+  } kCases[] = {
+      {{}, 0, {512}, ""},
+      {{128, 512}, 0, {128, 512}, ""},
+      {{128, 600, 1024}, 0, {128, 512}, "600, 1024 are above the model's context of 512"},
+      {{1024}, 0, {512}, "1024 is above the model's context of 512"},
+      {{128, 512}, 200, {128, 200}, "512 is above the model's context of 200"},
+  };
+  for (const auto& test : kCases) {
+    LoadEngineOptions options = Small();
+    options.buckets_wanted = test.wanted;
+    options.engine.bucket_capacity = 5;
+    options.context_max = test.context;
+    const Result<EnginePlan> plan =
+        PlanEngine(file, *ReadModelInfo(file), options, /*free_bytes=*/int64_t{1} << 40);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ(plan->bucket_tokens, test.tokens);
+    EXPECT_EQ(plan->bucket_capacity, 5);
+    std::vector<std::string> notes;
+    if (*test.note != '\0') {
+      notes.push_back("kv_cache.prealloc_buckets: " + std::string(test.note) + " and dropped");
+    }
+    EXPECT_EQ(plan->notes, notes);
+  }
+}
+
+TEST(PlanEngine, NamesTheKeyOfAListThatIsNoPlan) {
+  const ModelFile file = File();
+  LoadEngineOptions options = Small();
+  options.buckets_wanted.resize(kBucketsMax + 1);
+  const Status status =
+      PlanEngine(file, *ReadModelInfo(file), options, /*free_bytes=*/int64_t{1} << 40).status();
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), testing::HasSubstr("kv_cache.prealloc_buckets"));
 }
 
 }  // namespace

@@ -10,6 +10,17 @@
 
 namespace remontoir {
 
+// Pages that hold nothing: what comes next depends on the last token alone.
+class EmptyPages : public KvStore {
+ public:
+  // Behind all pages that a test's arena has.
+  KvPageRange dynamic_pages() const override { return {KvPageId(1024), 16}; }
+  int32_t dynamic_granule() const override { return 1; }
+  Status TakeDynamic(KvPageRange) override { return Status::Ok(); }
+  void GiveBackDynamic(KvPageRange) override {}
+  void CopyKvTokens(KvPageId, KvPageId, int32_t) override {}
+};
+
 class AlphabetRunner : public ModelRunner {
  public:
   explicit AlphabetRunner(const RoundLimits& limits) : ModelRunner(Shape(), limits) {}
@@ -29,6 +40,8 @@ class AlphabetRunner : public ModelRunner {
   }
 
   std::span<const float> Logits(int32_t i) const override { return logits_.at(i); }
+  KvStore& kv_store() override { return pages_; }
+  ThreadCosts WorkerCosts() const override { return {}; }
 
  private:
   static ModelShape Shape() {
@@ -42,6 +55,7 @@ class AlphabetRunner : public ModelRunner {
     return token == Index(kTinyStart) ? 'a' : (token + 1) % 256;
   }
 
+  EmptyPages pages_;
   std::vector<std::vector<float>> logits_;
 };
 

@@ -54,7 +54,7 @@ class PlainWriter : public ReplyWriter {
     response.body = ToJson(error);
     exchange.Respond(std::move(response));
   }
-  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, bool,
+  void ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders, bool,
                   std::function<std::string()> write) override {
     HttpResponse response;
     response.body = write();

@@ -199,7 +199,7 @@ TEST(RouterEndpoints, TellWhatIsServed) {
     EXPECT_EQ(test.Ask("GET", path).body,
               R"({"version":"1.2.3","model_path":"dir/alphabet.gguf",)"
               R"("served_model_name":"alphabet","aliases":["abc"],"max_model_len":512,)"
-              R"("sequences_max":4,"queue_max":8,"kv_room_tokens":1024,"backend":"letters"})");
+              R"("sequences_max":4,"queue_max":8,"kv_room_tokens":4096,"backend":"letters"})");
   }
 }
 

@@ -50,6 +50,12 @@ class ServiceUnderTest {
   explicit ServiceUnderTest(ServiceCase c = {})
       : tokenizer_(MakeTinyTokenizer(c.add_bos)), runner(kLimits), case_(std::move(c)) {
     case_.service.version = "1.2.3";
+    plan.context_max = kLimits.context_max;
+    plan.sequences_max = case_.engine.sequences_max;
+    plan.dynamic = case_.service.dynamic;
+    plan.bucket_tokens = case_.engine.bucket_tokens;
+    plan.bucket_capacity = case_.engine.bucket_capacity;
+    plan.memory.kv_page_count = kPages;
   }
 
   // After on_run is set.
@@ -72,13 +78,12 @@ class ServiceUnderTest {
     model.tokenizer = &tokenizer_;
     model.chat_template = case_.has_chat_template ? chat_template_.get() : nullptr;
     model.engine = engine.get();
+    model.plan = &plan;
     model.names = {"alphabet", {"abc"}, case_.any_model_name};
     model.trust_content_specials = case_.trust_content_specials;
     model.engine_queue_max = case_.engine.queue_max;
     model.path = "dir/alphabet.gguf";
     model.backend = "letters";
-    model.sequences_max = case_.engine.sequences_max;
-    model.kv_room_tokens = 1024;
     service->Serve(model);
   }
 
@@ -142,6 +147,7 @@ class ServiceUnderTest {
 
  public:
   AlphabetRunner runner;
+  EnginePlan plan;  // what the service tells of memory; nothing is taken by it
   std::unique_ptr<Service> service;
   std::unique_ptr<Engine> engine;
 
