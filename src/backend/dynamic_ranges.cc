@@ -17,7 +17,7 @@ DynamicRanges::DynamicRanges(KvPageRange pages, int32_t granule)
 std::optional<KvPageRange> DynamicRanges::Take(int32_t pages) {
   REM_CHECK(pages > 0, "a range of pages");
   if (pages > pages_free_) return std::nullopt;
-  const auto wanted = static_cast<size_t>((pages - 1) / granule_ + 1);
+  const auto wanted = (static_cast<size_t>(pages) - 1) / static_cast<size_t>(granule_) + 1;
   size_t run = 0;  // free granules up to here
   for (size_t i = 0; i < uses_.size(); ++i) {
     run = uses_[i] == Use::kFree ? run + 1 : 0;
