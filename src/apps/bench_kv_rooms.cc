@@ -17,7 +17,7 @@
 namespace remontoir {
 namespace {
 
-constexpr int32_t kArenaTimes = 10;  // measurements of the arena for one of the system
+constexpr int32_t kArenaTimes = 40;  // measurements of the arena for one of the system
 constexpr int32_t kLengths[] = {2048, 4096, 8192, 16384, 32768};
 constexpr int32_t kGenerated = 256;  // of each length, the rest is prompt
 

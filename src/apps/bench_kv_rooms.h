@@ -29,7 +29,7 @@ struct RoomRow {
   double saved() const { return 1 - bucketed.median_us / dynamic.median_us; }
 };
 
-// rounds: preparations by the system for each length; by the arena ten times as many.
+// rounds: preparations by the system for each length; by the arena forty times as many.
 Result<std::vector<RoomRow>> MeasureRooms(int32_t rounds);
 
 }  // namespace remontoir
