@@ -148,6 +148,7 @@ Status CpuBackend::Prepare(Program program, const KvLayout& layout,
   REM_ASSIGN_OR_RETURN(kv_memory_,
                        KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
   compiled->memory.Prefault(pool_);
+  weights_.TouchEmbeddings();
   round_.kv_pages = {kv_memory_.base(), layout_->page_bytes()};
   round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));
   program_ = std::move(compiled);

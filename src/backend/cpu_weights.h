@@ -63,6 +63,9 @@ class CpuWeights {
                                          int64_t in_width) const;
   Result<const float*> Vector(WeightId id, int64_t width) const;
   Result<const EmbeddingTable*> Embedding(WeightId id, int64_t width) const;
+  // Reads a byte of each of their system pages, so that no row's first use faults while the file
+  // stays in memory.
+  void TouchEmbeddings() const;
 
   int64_t bytes() const { return bytes_; }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/stack.h"
 
 namespace remontoir {
 namespace {
@@ -63,6 +64,7 @@ void WorkerPool::Run(TileJob& job, int32_t step_count) {
 }
 
 void WorkerPool::WorkerLoop(int32_t worker) {
+  PrefaultStack();
   Patience patience{kSpinsMax};
   for (;;) {
     const uint32_t seen = news_.load(std::memory_order_acquire);

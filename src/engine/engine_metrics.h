@@ -83,9 +83,10 @@ struct EngineMetrics : MetricSet {
   Counter& path_allocations = AddCounter(
       {"remontoir_request_path_heap_allocations_total",
        "Heap allocations of the engine's threads from admission to last token; stays 0"});
-  Counter& path_faults = AddCounter(
-      {"remontoir_request_path_page_faults_total",
-       "Page faults of the engine's threads from admission to last token; only dynamic rooms add"});
+  Counter& path_faults =
+      AddCounter({"remontoir_request_path_page_faults_total",
+                  "Page faults of the engine's threads from admission to last token: of code that "
+                  "runs for the first time, then of dynamic rooms alone"});
   Counter& rounds = AddCounter({"remontoir_rounds_total", "Rounds of the engine"});
   Counter& tokens_prefilled =
       AddCounter({"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/stack.h"
 
 namespace remontoir {
 
@@ -61,6 +62,7 @@ const MetricSet& Engine::Loop::metrics() {
 }
 
 void Engine::Loop::Run() {
+  PrefaultStack();
   SchedulerState state;
   while (!stopping_.load(std::memory_order_acquire)) {
     const TimePoint begin = clock_.Now();

@@ -198,9 +198,10 @@ TEST(RequestPath, AsksNobodyForMemoryOverTenThousandStepsAndTwoHundredRequests) 
   LoadedEngine loaded = Open(kCases[1], 4096, 8);
   Engine& engine = *loaded.engine;
   const int32_t vocabulary = engine.vocabulary_size();
-  (void)AskWhole(engine, RequestOf(Text(vocabulary, 5, 0), 2));
-  const int64_t generated_before = engine.stats().tokens_generated;
-  for (uint64_t wave = 0; wave < 25; ++wave) {
+  EngineStats before;
+  for (uint64_t wave = 0; wave < 26; ++wave) {
+    // The first one warms up: the program's own code, too, comes into memory when it first runs.
+    if (wave == 1) before = engine.stats();
     std::vector<std::unique_ptr<PendingAnswer>> clients;
     for (uint64_t i = 0; i < 8; ++i) {
       Request request = RequestOf(Text(vocabulary, static_cast<int32_t>(1 + 37 * i), wave % 4), 60);
@@ -213,13 +214,13 @@ TEST(RequestPath, AsksNobodyForMemoryOverTenThousandStepsAndTwoHundredRequests) 
     for (const auto& client : clients) (void)client->Wait();
   }
   const EngineStats stats = engine.stats();
-  EXPECT_GE(stats.tokens_generated - generated_before, 10'000);
+  EXPECT_GE(stats.tokens_generated - before.tokens_generated, 10'000);
   EXPECT_GT(stats.kv.hits, 100);
   EXPECT_EQ(stats.path_costs.heap_allocations, 0);
-  EXPECT_EQ(stats.path_costs.page_faults, 0);
+  EXPECT_EQ(stats.path_costs.page_faults, before.path_costs.page_faults);
   // The way it was done before shows in the same counter.
   (void)AskWhole(engine, Dynamic(RequestOf(Text(vocabulary, 100, 9), 2)));
-  EXPECT_GT(engine.stats().path_costs.page_faults, 0);
+  EXPECT_GT(engine.stats().path_costs.page_faults, stats.path_costs.page_faults);
 }
 
 }  // namespace
