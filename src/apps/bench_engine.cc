@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-#include "api/json_writer.h"
+#include "apps/bench_json.h"
 #include "apps/bench_statistics.h"
 #include "apps/bench_steps.h"
 
@@ -87,10 +87,6 @@ void PrintTable(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
     if (row.round_over_single > 0) std::fprintf(out, " %8.2f", row.round_over_single);
     std::fprintf(out, "\n");
   }
-}
-
-void WriteNumber(JsonWriter& json, const char* key, double value) {
-  json.Key(key).Float(static_cast<float>(value));
 }
 
 void PrintJson(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "api/json_writer.h"
 #include "apps/bench_ceilings.h"
 #include "apps/bench_engine.h"
+#include "apps/bench_json.h"
 #include "apps/bench_kernel_cases.h"
 #include "apps/bench_statistics.h"
 
@@ -129,10 +129,6 @@ void PrintTable(const MeasuredSet& set, std::FILE* out) {
     std::fprintf(out, "\n");
   }
   std::fprintf(out, "\n");
-}
-
-void WriteNumber(JsonWriter& json, const char* key, double value) {
-  json.Key(key).Float(static_cast<float>(value));
 }
 
 void WriteRow(JsonWriter& json, const MeasuredKernel& row) {

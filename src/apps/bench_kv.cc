@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "api/json_writer.h"
+#include "apps/bench_json.h"
 #include "apps/bench_kv_history.h"
 #include "apps/bench_kv_rooms.h"
 
@@ -14,10 +14,6 @@ namespace remontoir {
 namespace {
 
 constexpr double kMebibyte = 1 << 20;
-
-void WriteNumber(JsonWriter& json, const char* key, double value) {
-  json.Key(key).Float(static_cast<float>(value));
-}
 
 void PrintRooms(const std::vector<RoomRow>& rows, std::FILE* out) {
   std::fprintf(out, "from admission to usable room, microseconds; bucketed and dynamic in turns\n");

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "api/json_writer.h"
 #include "apps/bench_engine.h"
+#include "apps/bench_json.h"
 #include "apps/bench_micro_kernels.h"
 #include "apps/bench_statistics.h"
 
@@ -164,10 +164,6 @@ void PrintTable(const std::vector<KindLine>& lines, const MicroKernelRates& rate
                  Spell("%.1f", line.gop_s).c_str(), Spell("%.3f", line.of_micro_kernel).c_str(),
                  Spell("%.3f", line.of_ceiling).c_str());
   }
-}
-
-void WriteNumber(JsonWriter& json, const char* key, double value) {
-  json.Key(key).Float(static_cast<float>(value));
 }
 
 void PrintJson(const std::vector<KindLine>& lines, const MicroKernelRates& rates,

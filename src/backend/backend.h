@@ -76,7 +76,7 @@ class KvStore {
   virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
 };
 
-// Its KvStore are there after Prepare.
+// Its memory of keys and values is there after Prepare.
 class Backend : public KvStore {
  public:
   // Loading, in any order, before PackWeights. The view's bytes must stay mapped until PackWeights

@@ -289,12 +289,12 @@ Result<const float*> CpuWeights::Vector(WeightId id, int64_t width) const {
 }
 
 void CpuWeights::TouchEmbeddings() const {
-  constexpr int64_t kSystemPageBytes = 4096;
   for (const Weight& weight : weights_) {
     const auto* table = std::get_if<EmbeddingTable>(&weight);
     if (table == nullptr) continue;
     const volatile std::byte* bytes = table->view.data;
-    for (int64_t at = 0; at < table->view.size_bytes; at += kSystemPageBytes) (void)bytes[at];
+    for (int64_t at = 0; at < table->view.size_bytes; at += MemoryRegion::kSystemPageBytes)
+      (void)bytes[at];
     if (table->view.size_bytes > 0) (void)bytes[table->view.size_bytes - 1];
   }
 }

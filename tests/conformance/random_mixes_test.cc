@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,11 +32,6 @@ constexpr MixCase kCases[] = {
     {"TinyQ4K", "tiny-llamaq.q4_k.gguf", ComputeMode::kAuto, 10, 180, 40},
 };
 
-std::string PathOf(const MixCase& c) {
-  const std::string tiny = TestData(std::string("tiny/") + c.file);
-  return std::filesystem::exists(tiny) ? tiny : StoredModelPath(c.file);
-}
-
 LoadedEngine Open(const MixCase& c, int32_t threads, int32_t sequences_max,
                   int32_t round_tokens_max) {
   static const SystemClock clock;
@@ -46,7 +40,7 @@ LoadedEngine Open(const MixCase& c, int32_t threads, int32_t sequences_max,
   options.engine.sequences_max = sequences_max;
   options.engine.round_tokens_max = round_tokens_max;
   options.context_max = 256;
-  auto file = ModelFile::Open(PathOf(c));
+  auto file = ModelFile::Open(TinyOrStoredModelPath(c.file));
   REM_CHECK(file.ok(), file.status().message());
   auto engine = OpenEngine(std::move(*file), options, clock, nullptr);
   REM_CHECK(engine.ok(), engine.status().message());

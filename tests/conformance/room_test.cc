@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +36,7 @@ constexpr RoomCase kCases[] = {
 LoadedEngine Open(const RoomCase& c, int64_t arena_tokens, int32_t sequences_max,
                   int32_t queue_max = 64) {
   static const SystemClock clock;
-  const std::string tiny = TestData(std::string("tiny/") + c.file);
-  auto file = ModelFile::Open(std::filesystem::exists(tiny) ? tiny : StoredModelPath(c.file));
+  auto file = ModelFile::Open(TinyOrStoredModelPath(c.file));
   REM_CHECK(file.ok(), file.status().message());
   LoadEngineOptions options;
   options.backend = {.threads = 2, .compute = c.compute};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 namespace remontoir {
@@ -18,6 +19,12 @@ inline std::string StoredModelPath(const std::string& file) {
                                  ? std::string(home)
                                  : std::string(std::getenv("HOME")) + "/.cache/remontoir";
   return folder + "/" + file;
+}
+
+// A tiny model of the archives, else a stored one, by its file's name.
+inline std::string TinyOrStoredModelPath(const std::string& file) {
+  const std::string tiny = TestData("tiny/" + file);
+  return std::filesystem::exists(tiny) ? tiny : StoredModelPath(file);
 }
 
 inline std::string DefaultModelPath() { return StoredModelPath("SmolLM2-135M-Instruct.Q4_1.gguf"); }

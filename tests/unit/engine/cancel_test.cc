@@ -10,14 +10,6 @@
 namespace remontoir {
 namespace {
 
-Request RequestOf(int32_t prompt, int32_t max_tokens, uint64_t seed) {
-  Request request;
-  request.prompt = PromptOf(prompt, seed);
-  request.max_tokens = max_tokens;
-  request.sampling.seed = seed;
-  return request;
-}
-
 // `events` begins like `expected` and then says kCancelled.
 void ExpectCancelledPrefix(const std::vector<TokenEvent>& events,
                            const std::vector<TokenEvent>& expected) {

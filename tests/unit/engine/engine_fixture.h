@@ -44,6 +44,15 @@ inline std::vector<TokenId> PromptOf(int32_t count, uint64_t seed) {
   return tokens;
 }
 
+// A prompt of so many tokens, and draws, that depend on the seed.
+inline Request RequestOf(int32_t prompt, int32_t max_tokens, uint64_t seed = 1) {
+  Request request;
+  request.prompt = PromptOf(prompt, seed);
+  request.max_tokens = max_tokens;
+  request.sampling.seed = seed;
+  return request;
+}
+
 inline void FillLogprob(std::span<const float> logits, int32_t top, TokenEvent& event) {
   const double log_sum = LogSumExp(logits);
   event.has_logprob = true;

@@ -9,14 +9,6 @@
 namespace remontoir {
 namespace {
 
-Request GenerateRequest(int32_t prompt, int32_t max_tokens, uint64_t seed) {
-  Request request;
-  request.prompt = PromptOf(prompt, seed);
-  request.max_tokens = max_tokens;
-  request.sampling.seed = seed;
-  return request;
-}
-
 // Requests of all kinds, each a case by itself.
 std::vector<Request> AllKinds() {
   std::vector<Request> requests;
@@ -24,38 +16,38 @@ std::vector<Request> AllKinds() {
     change(request);
     requests.push_back(std::move(request));
   };
-  add(GenerateRequest(1, 1, 1), [](Request&) {});
-  add(GenerateRequest(1, 40, 2), [](Request& r) { r.sampling.temperature = 0; });
-  add(GenerateRequest(63, 3, 3), [](Request& r) { r.want_logprobs = true; });
-  add(GenerateRequest(64, 2, 4), [](Request& r) {
+  add(RequestOf(1, 1, 1), [](Request&) {});
+  add(RequestOf(1, 40, 2), [](Request& r) { r.sampling.temperature = 0; });
+  add(RequestOf(63, 3, 3), [](Request& r) { r.want_logprobs = true; });
+  add(RequestOf(64, 2, 4), [](Request& r) {
     r.want_logprobs = true;
     r.top_logprobs = 5;
   });
-  add(GenerateRequest(65, 90, 5), [](Request& r) { r.sampling.top_k = 5; });
-  add(GenerateRequest(200, 20, 6), [](Request& r) {
+  add(RequestOf(65, 90, 5), [](Request& r) { r.sampling.top_k = 5; });
+  add(RequestOf(200, 20, 6), [](Request& r) {
     r.sampling.repetition_penalty = 1.5f;
     r.sampling.frequency_penalty = 0.5f;
     r.sampling.presence_penalty = 0.5f;
   });
-  add(GenerateRequest(30, 100, 7), [](Request& r) { r.stop_tokens = Tokens({5, 9}); });
-  add(GenerateRequest(30, 100, 8), [](Request& r) {
+  add(RequestOf(30, 100, 7), [](Request& r) { r.stop_tokens = Tokens({5, 9}); });
+  add(RequestOf(30, 100, 8), [](Request& r) {
     r.stop_tokens = Tokens({5, 9});
     r.ignore_eos = true;
   });
-  add(GenerateRequest(9, 0, 9), [](Request&) {});
-  add(GenerateRequest(1, 0, 10), [](Request& r) { r.kind = RequestKind::kScore; });
-  add(GenerateRequest(2, 0, 11), [](Request& r) { r.kind = RequestKind::kScore; });
-  add(GenerateRequest(150, 0, 12), [](Request& r) {
+  add(RequestOf(9, 0, 9), [](Request&) {});
+  add(RequestOf(1, 0, 10), [](Request& r) { r.kind = RequestKind::kScore; });
+  add(RequestOf(2, 0, 11), [](Request& r) { r.kind = RequestKind::kScore; });
+  add(RequestOf(150, 0, 12), [](Request& r) {
     r.kind = RequestKind::kScore;
     r.top_logprobs = 20;
   });
-  add(GenerateRequest(100, 30, 13), [](Request& r) {
+  add(RequestOf(100, 30, 13), [](Request& r) {
     r.kind = RequestKind::kScore;
     r.top_logprobs = 2;
   });
-  add(GenerateRequest(500, -1, 14), [](Request&) {});  // context ends it
-  add(GenerateRequest(20, -1, 15), [](Request& r) { r.stop_tokens = Tokens({5}); });
-  add(GenerateRequest(40, 60, 16), [](Request& r) {
+  add(RequestOf(500, -1, 14), [](Request&) {});  // context ends it
+  add(RequestOf(20, -1, 15), [](Request& r) { r.stop_tokens = Tokens({5}); });
+  add(RequestOf(40, 60, 16), [](Request& r) {
     r.sampling.logit_bias = {{TokenId(4), 3}, {TokenId(5), -100}};
     r.sampling.min_p = 0.1f;
     r.sampling.top_p = 0.9f;
@@ -105,7 +97,7 @@ TEST(Engine, GivesTheSameInAFullBatchAndInAnyChunking) {
 TEST(Engine, ScoresAnAnswerWithTheBitsThatItsDecodeGave) {
   EngineUnderTest test;
   test.Start();
-  Request request = GenerateRequest(70, 80, 21);
+  Request request = RequestOf(70, 80, 21);
   request.want_logprobs = true;
   request.top_logprobs = 3;
   const std::vector<TokenEvent> decoded = test.RunAlone(request);
@@ -129,7 +121,7 @@ TEST(Engine, ScoresAnAnswerWithTheBitsThatItsDecodeGave) {
 TEST(Engine, CountsWhatItDid) {
   EngineUnderTest test;
   test.Start();
-  (void)test.RunAlone(GenerateRequest(100, 10, 1));
+  (void)test.RunAlone(RequestOf(100, 10, 1));
   const EngineStats stats = test.engine->stats();
   EXPECT_EQ(stats.tokens_prefilled, 100);
   EXPECT_EQ(stats.tokens_generated, 10);

@@ -16,14 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Request RequestOf(int32_t prompt, int32_t max_tokens, uint64_t seed = 1) {
-  Request request;
-  request.prompt = PromptOf(prompt, seed);
-  request.max_tokens = max_tokens;
-  request.sampling.seed = seed;
-  return request;
-}
-
 TEST(EngineCreate, NamesTheOptionThatTheLimitsDontAllow) {
   const struct {
     std::string option;

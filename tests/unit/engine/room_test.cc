@@ -14,14 +14,6 @@ namespace {
 
 constexpr int32_t kContext = 512;
 
-Request RequestOf(int32_t prompt, int32_t max_tokens, uint64_t seed = 1) {
-  Request request;
-  request.prompt = PromptOf(prompt, seed);
-  request.max_tokens = max_tokens;
-  request.sampling.seed = seed;
-  return request;
-}
-
 std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
