@@ -123,6 +123,8 @@ inline void MaskedStore(float* at, __mmask16 mask, __m512 x) {
 
 }  // namespace remontoir::simde_shim
 
+// Intel's names are reserved ones, and these stand in for them.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 // Some compilers have these as macros.
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtps_ph
@@ -152,3 +154,4 @@ inline void MaskedStore(float* at, __mmask16 mask, __m512 x) {
 #define _mm512_mask_storeu_ps(at, mask, x) ::remontoir::simde_shim::MaskedStore(at, mask, x)
 // The same instruction in VEX encoding.
 #define _mm256_dpbusd_avx_epi32(sum, weights, four) simde_mm256_dpbusd_epi32(sum, weights, four)
+// NOLINTEND(bugprone-reserved-identifier)
