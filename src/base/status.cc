@@ -10,6 +10,7 @@ std::string_view StatusCodeName(StatusCode code) {
     case StatusCode::kNotFound: return "not found";
     case StatusCode::kFailedPrecondition: return "failed precondition";
     case StatusCode::kResourceExhausted: return "resource exhausted";
+    case StatusCode::kDeadlineExceeded: return "deadline exceeded";
     case StatusCode::kUnavailable: return "unavailable";
     case StatusCode::kUnsupported: return "unsupported";
     case StatusCode::kCancelled: return "cancelled";
@@ -32,6 +33,9 @@ Status FailedPrecondition(std::string message) {
 }
 Status ResourceExhausted(std::string message) {
   return {StatusCode::kResourceExhausted, std::move(message)};
+}
+Status DeadlineExceeded(std::string message) {
+  return {StatusCode::kDeadlineExceeded, std::move(message)};
 }
 Status Unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
 Status Unsupported(std::string message) { return {StatusCode::kUnsupported, std::move(message)}; }

@@ -16,6 +16,7 @@ enum class StatusCode {
   kNotFound,            // a named thing does not exist
   kFailedPrecondition,  // right input at the wrong time or in the wrong state
   kResourceExhausted,   // a named bound is met: retry later or ask for less
+  kDeadlineExceeded,    // it would come too late
   kUnavailable,         // not ready yet, or shutting down
   kUnsupported,         // well-formed, but this build can't run it
   kCancelled,           // whoever asked has gone
@@ -47,6 +48,7 @@ Status InvalidArgument(std::string message);
 Status NotFound(std::string message);
 Status FailedPrecondition(std::string message);
 Status ResourceExhausted(std::string message);
+Status DeadlineExceeded(std::string message);
 Status Unavailable(std::string message);
 Status Unsupported(std::string message);
 Status Cancelled(std::string message);

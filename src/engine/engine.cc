@@ -84,6 +84,23 @@ RoomFacts Generation::room() const {
           .init_us = room_init_us_.load(std::memory_order_acquire)};
 }
 
+AdmissionFacts Generation::admission() const {
+  return {.first_token_us = predicted_us_.load(std::memory_order_acquire),
+          .retry_us = retry_us_.load(std::memory_order_acquire)};
+}
+
+RoundFacts Generation::round() const {
+  return {.sequences = round_sequences_.load(std::memory_order_acquire),
+          .window_ms = window_ms_.load(std::memory_order_acquire),
+          .hold_us = hold_us_.load(std::memory_order_acquire)};
+}
+
+GenerationTimes Generation::times() const {
+  return {.queue_us = queue_us(),
+          .prefill_us = prefill_us_.load(std::memory_order_acquire),
+          .decode_first_us = decode_first_us_.load(std::memory_order_acquire)};
+}
+
 void Generation::Cancel() {
   cancelled_.store(true, std::memory_order_release);
   WakeEngine();
@@ -100,7 +117,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelRunner& runner, const Clock&
   REM_RETURN_IF_ERROR(CheckOptions(options, runner.limits(), kv_page_count));
   try {
     auto loop = std::make_unique<Loop>(runner, clock, options, kv_page_count);
-    loop->Start();
+    if (options.own_thread) loop->Start();
     return std::unique_ptr<Engine>(new Engine(std::move(loop)));
   } catch (const std::bad_alloc&) {
     return ResourceExhausted("engine: no memory for " + std::to_string(options.sequences_max) +
@@ -118,6 +135,9 @@ void Engine::Shutdown() { loop_->Shutdown(); }
 Status Engine::Submit(std::shared_ptr<Generation> generation) {
   return loop_->Submit(std::move(generation));
 }
+
+RoundEnd Engine::RunRound() { return loop_->RunRound(); }
+CostModel Engine::costs() const { return loop_->costs(); }
 
 EngineStats Engine::stats() const { return loop_->stats(); }
 const MetricSet& Engine::metrics() { return loop_->metrics(); }

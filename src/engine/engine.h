@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
@@ -15,6 +16,8 @@
 #include "engine/request.h"
 #include "engine/token_event.h"
 #include "kv/kv_pool.h"
+#include "scheduler/cost_model.h"
+#include "scheduler/policy.h"
 
 namespace remontoir {
 
@@ -26,6 +29,25 @@ struct RoomFacts {
   bool dynamic = false;
   int32_t bucket_tokens = 0;  // length of its class; 0: dynamic
   int64_t init_us = 0;        // from the decision to admit it to usable room
+};
+
+// What admission said.
+struct AdmissionFacts {
+  int64_t first_token_us = 0;  // predicted, from arrival
+  int64_t retry_us = 0;        // when refused: after so long a retry should be let in
+};
+
+// The round that computes a sequence's first token.
+struct RoundFacts {
+  int32_t sequences = 0;  // in it
+  int32_t window_ms = 0;  // its time budget, or what the policy's gate waits for
+  int64_t hold_us = 0;    // that the sequence was held back on purpose before it could join
+};
+
+struct GenerationTimes {
+  int64_t queue_us = 0;         // from arrival to admission
+  int64_t prefill_us = 0;       // from admission to the first token
+  int64_t decode_first_us = 0;  // from the first token to the second
 };
 
 // The end of a sequence's pipe that its owner holds: events out, cancel in. Made by the owner
@@ -50,6 +72,14 @@ class Generation {
   int64_t queue_us() const { return queue_us_.load(std::memory_order_acquire); }
   int32_t cached_tokens() const { return cached_tokens_.load(std::memory_order_acquire); }
   RoomFacts room() const;
+  // Valid once Submit returned, also when it refused.
+  AdmissionFacts admission() const;
+  // True from the start of the round that computes its first token: then room() and round() are
+  // known. The notifier is notified when it becomes true.
+  bool placed() const { return placed_.load(std::memory_order_acquire); }
+  RoundFacts round() const;
+  // Each is known once its token was popped.
+  GenerationTimes times() const;
 
   static constexpr int32_t kEventsMax = 1024;
 
@@ -67,6 +97,14 @@ class Generation {
   std::atomic<int32_t> cached_tokens_{0};
   std::atomic<int32_t> bucket_tokens_{0};
   std::atomic<int64_t> room_init_us_{0};
+  std::atomic<int64_t> predicted_us_{0};
+  std::atomic<int64_t> retry_us_{0};
+  std::atomic<bool> placed_{false};
+  std::atomic<int32_t> round_sequences_{0};
+  std::atomic<int32_t> window_ms_{0};
+  std::atomic<int64_t> hold_us_{0};
+  std::atomic<int64_t> prefill_us_{0};
+  std::atomic<int64_t> decode_first_us_{0};
   std::mutex wake_mutex_;
   Notifier* engine_wake_ = nullptr;  // while the engine holds the sequence
 };
@@ -80,6 +118,17 @@ struct EngineOptions {
   // Lengths of the classes of room, ascending; empty: one, of the whole context.
   std::vector<int32_t> bucket_tokens = {};
   int32_t bucket_capacity = 32;  // of one class out at once
+  SchedulerOptions scheduler = {};
+  CostModel costs = {};  // of rounds, until some were measured
+  // False: no thread is started; the caller runs the rounds.
+  bool own_thread = true;
+};
+
+// What became of a call to Engine::RunRound.
+struct RoundEnd {
+  bool ran = false;  // a round was computed, or somebody joined: call again
+  // Nothing can run before this point unless something arrives; unset: not before then at all.
+  std::optional<TimePoint> wake = {};
 };
 
 struct EngineStats {
@@ -117,8 +166,16 @@ class Engine {
   // Any thread. kInvalidArgument: the request can never run (empty prompt, token out of the
   // vocabulary, prompt + max_tokens beyond context_max or beyond all KV room: the message says
   // which, and contains "token limit exceeded" where the length is the reason);
-  // kResourceExhausted: the queue is full; kUnavailable: shutting down.
+  // kResourceExhausted: the queue is full; kDeadlineExceeded: its first token would come later than
+  // the request allows, Generation::admission says when; kUnavailable: shutting down.
   Status Submit(std::shared_ptr<Generation> generation);
+
+  // One round, if there is something to run, in the calling thread; always the same one, and only
+  // with EngineOptions::own_thread false.
+  RoundEnd RunRound();
+
+  // The costs as learnt so far. Any thread.
+  CostModel costs() const;
 
   EngineStats stats() const;   // any thread; a snapshot after the last round
   const MetricSet& metrics();  // any thread; up to date when it returns

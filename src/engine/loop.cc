@@ -38,10 +38,11 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
 
 void Engine::Loop::Shutdown() {
   queue_.Close();
-  stopping_.store(true, std::memory_order_release);
+  const bool first = !stopping_.exchange(true, std::memory_order_acq_rel);
   wake_.Notify();
   const std::lock_guard lock(thread_mutex_);
   if (thread_.joinable()) thread_.join();
+  if (first && !options_.own_thread) CancelEverything();
 }
 
 void Engine::Loop::Start() {
@@ -63,25 +64,36 @@ const MetricSet& Engine::Loop::metrics() {
 
 void Engine::Loop::Run() {
   PrefaultStack();
-  SchedulerState state;
   while (!stopping_.load(std::memory_order_acquire)) {
-    const TimePoint begin = clock_.Now();
-    const ThreadCosts costs_before = CostsOfThread();
-    DropCancelled();
-    DescribeState(state);
-    NextRound(begin, state, round_);
-    Admit(begin);
-    if (!round_.shares.empty()) {
-      RunBatch();
-      Commit();
-      EndRound(begin, costs_before);
-    }
-    RemoveFinished();
-    NotifyAll();
-    // A wake-up since DropCancelled is pending in wake_, so nothing is missed.
-    if (round_.shares.empty() && round_.admitted.empty()) wake_.Wait(-1);
+    const RoundEnd end = RunRound();
+    // A wake-up since the round's start is pending in wake_, so nothing is missed.
+    if (!end.ran) wake_.Wait(end.wake.has_value() ? MsUntil(*end.wake) : -1);
   }
   CancelEverything();
+}
+
+int Engine::Loop::MsUntil(TimePoint point) const {
+  const int64_t us = std::max<int64_t>(0, ElapsedUs(clock_.Now(), point));
+  return static_cast<int>(std::min<int64_t>((us + 999) / 1000, 60'000));
+}
+
+CostModel Engine::Loop::costs() const { return options_.costs; }
+
+RoundEnd Engine::Loop::RunRound() {
+  const TimePoint begin = clock_.Now();
+  const ThreadCosts costs_before = CostsOfThread();
+  DropCancelled();
+  DescribeState(state_);
+  NextRound(begin, state_, round_);
+  Admit(begin);
+  if (!round_.shares.empty()) {
+    RunBatch();
+    Commit();
+    EndRound(begin, costs_before);
+  }
+  RemoveFinished();
+  NotifyAll();
+  return {.ran = !round_.shares.empty() || !round_.admitted.empty(), .wake = round_.wake};
 }
 
 void Engine::Loop::RunBatch() {

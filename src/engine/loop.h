@@ -31,9 +31,12 @@ class Engine::Loop {
   EngineStats stats() const;
   const MetricSet& metrics();
   const ModelRunner& runner() const { return runner_; }
+  RoundEnd RunRound();
+  CostModel costs() const;
 
  private:
   void Run();
+  int MsUntil(TimePoint point) const;
 
   // The start of a round. (admit.cc)
   void DropCancelled();
@@ -86,6 +89,7 @@ class Engine::Loop {
   std::vector<Sequence*> free_slots_;
   std::vector<Sequence*> running_;  // in order of admission
   CostEstimate cost_;
+  SchedulerState state_;
   Round round_;
   std::vector<WaitingSequence> waiting_states_;
   std::vector<SequenceProgress> running_states_;

@@ -37,6 +37,12 @@ struct Request {
   bool want_logprobs = false;        // fill TokenEvent::logprob
   int32_t top_logprobs = 0;          // 0 ... kTopLogprobsMax alternatives a token
   RoomWishes room;
+
+  int32_t priority = 0;  // kPriorityMin (first) ... kPriorityMax
+  bool alone = false;    // shares no round with other sequences
+  // Refused when its first token is predicted to come later than so long after its arrival; 0: it
+  // waits for as long as it takes.
+  int64_t first_token_us_max = 0;
 };
 
 }  // namespace remontoir

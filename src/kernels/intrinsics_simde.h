@@ -93,6 +93,12 @@ inline __m256i Truncate16(__m512i x) {
   return _mm256_permute4x64_epi64(packed, 0b11'01'10'00);
 }
 
+// SIMDe takes no count that is known after inlining alone.
+inline __m512i ShiftRight16(__m512i x, unsigned count) {
+  const int bits = static_cast<int>(count);
+  return Join(_mm256_srli_epi16(Half(x, 0), bits), _mm256_srli_epi16(Half(x, 1), bits));
+}
+
 inline __m512 MultiplySubtractAdd(__m512 a, __m512 b, __m512 c) {
   return Join(_mm256_fmaddsub_ps(Half(a, 0), Half(b, 0), Half(c, 0)),
               _mm256_fmaddsub_ps(Half(a, 1), Half(b, 1), Half(c, 1)));
@@ -133,6 +139,7 @@ inline void MaskedStore(float* at, __mmask16 mask, __m512 x) {
 #undef _mm512_cvtepi8_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi32_epi16
+#undef _mm512_srli_epi16
 #undef _mm512_fmaddsub_ps
 #undef _mm512_permute_ps
 #undef _mm512_scalef_ps
@@ -147,6 +154,7 @@ inline void MaskedStore(float* at, __mmask16 mask, __m512 x) {
 #define _mm512_cvtepi8_epi32(x) ::remontoir::simde_shim::IntsOfBytes(x)
 #define _mm512_cvtepu16_epi32(x) ::remontoir::simde_shim::IntsOfUnsigned16(x)
 #define _mm512_cvtepi32_epi16(x) ::remontoir::simde_shim::Truncate16(x)
+#define _mm512_srli_epi16(x, count) ::remontoir::simde_shim::ShiftRight16(x, count)
 #define _mm512_fmaddsub_ps(a, b, c) ::remontoir::simde_shim::MultiplySubtractAdd(a, b, c)
 #define _mm512_permute_ps(x, order) ::remontoir::simde_shim::Permute<order>(x)
 #define _mm512_scalef_ps(x, n) ::remontoir::simde_shim::Scale(x, n)

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
 #include "scheduler/cost_estimate.h"
+#include "scheduler/policy.h"
 
 namespace remontoir {
 
@@ -73,13 +75,13 @@ struct Round {
   }
 
   int64_t window_us = 0;          // the time budget that it was filled for
+  std::optional<TimePoint> wake;  // nothing can run before it; unset: not without an event
   std::vector<int32_t> admitted;  // waiting ones that join, ascending; capacity like shares
   int32_t decode_rows = 0;
   int32_t prefill_tokens = 0;
   std::vector<RoundShare> shares;  // capacity: as many as may be in flight
 };
 
-inline constexpr int64_t kImmediateWindowUs = 120'000;
 inline constexpr int32_t kRoomClassesMax = 64;
 // How long somebody who waits for room may be overtaken by others whose room is free.
 inline constexpr int64_t kOvertakenUsMax = 2'000'000;
