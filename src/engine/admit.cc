@@ -28,8 +28,6 @@ void Engine::Loop::DescribeState(SchedulerState& state) {
   for (size_t i = 0; i < running_.size(); ++i) {
     PauseIfFull(*running_[i]->generation, running_states_[i].progress);
   }
-  state.bounds = bounds_;
-  state.options = options_.scheduler;
   state.costs = fit_.model();
   DescribeWaiting(state);
 }

@@ -37,9 +37,8 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
   forecast_running_.reserve(options.sequences_max);
   forecast_waiting_.reserve(options.queue_max);
   forecast_classes_.reserve(kRoomClassesMax);
-  view_.bounds = bounds_;
-  view_.options = options.scheduler;
-  view_.costs = options.costs;
+  state_.bounds = bounds_;
+  state_.options = options.scheduler;
   dropped_.reserve(options.queue_max);
   admitted_.reserve(options.sequences_max);
   to_notify_.reserve(options.sequences_max + options.queue_max);

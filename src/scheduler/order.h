@@ -9,7 +9,8 @@ namespace remontoir {
 
 // For a stable sort of sequences in order of arrival or admission, which is kept between equals. By
 // priority, where everybody who has waited for kStarvationUs counts as the first; then, where the
-// shortest goes first, by the time that the rest of the prompt takes, less the time waited / ageing.
+// shortest goes first, by the time that the rest of the prompt takes, less the time waited /
+// ageing.
 class ServiceOrder {
  public:
   ServiceOrder(TimePoint now, const SchedulerState& state)

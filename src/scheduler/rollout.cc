@@ -159,7 +159,8 @@ RolloutEnd Rollout::Run(TimePoint now, const RolloutStart& start, const Sequence
 }
 
 int64_t RetryAfterUs(int64_t predicted_us, int64_t first_token_us_max, double load) {
-  const double excess_us = static_cast<double>(std::max<int64_t>(predicted_us - first_token_us_max, 0));
+  const double excess_us =
+      static_cast<double>(std::max<int64_t>(predicted_us - first_token_us_max, 0));
   return static_cast<int64_t>(excess_us / std::clamp(1 - load, 0.25, 1.0));
 }
 

@@ -63,7 +63,8 @@ class Rollout {
 };
 
 // When a retry should be let in: the excess over what it may wait shrinks with the time that
-// passes, slower where new work keeps coming. load: share of the time that is taken by what arrives.
+// passes, slower where new work keeps coming. load: share of the time that is taken by what
+// arrives.
 int64_t RetryAfterUs(int64_t predicted_us, int64_t first_token_us_max, double load);
 
 }  // namespace remontoir

@@ -35,13 +35,17 @@ class RoundChoice {
   void Admit();
   // Whether somebody who is alone runs, and whether anybody else does, with something to compute.
   void ChooseCompany();
-  bool InRound(const SequenceState& sequence) const { return sequence.alone == round_.after.alone_last; }
+  bool InRound(const SequenceState& sequence) const {
+    return sequence.alone == round_.after.alone_last;
+  }
   bool Computes(const SequenceState& sequence) const {
-    return sequence.progress.decoding() ? sequence.progress.events_room > 0
-                                        : WantedTokens(sequence.progress, state_.bounds.logit_rows_max) > 0;
+    return sequence.progress.decoding()
+               ? sequence.progress.events_room > 0
+               : WantedTokens(sequence.progress, state_.bounds.logit_rows_max) > 0;
   }
 
-  // round_.order, whose indexes ascend, into the order of service. (std::stable_sort would allocate.)
+  // round_.order, whose indexes ascend, into the order of service. (std::stable_sort would
+  // allocate.)
   template <class ByIndex>
   void Sort(ByIndex at) {
     std::ranges::sort(round_.order, [&](int32_t a, int32_t b) {
@@ -202,11 +206,10 @@ int64_t RoundChoice::WindowUs() const {
   for (int32_t i = 0; i < SequenceCount(); ++i) prompts += At(i).progress.decoding() ? 0 : 1;
   const int32_t slots = state_.slots_free - static_cast<int32_t>(round_.admitted.size());
   const double expected = state_.forecast.ExpectedWithin(slots);
-  return AdaptiveWindowUs(state_.options,
-                          {.overhead_s = state_.costs.PredictUs(round_.work) / 1e6,
-                           .prompts = prompts,
-                           .decode_rows = round_.decode_rows,
-                           .arrivals_per_s = expected * 1000 / kForecastHorizonMs});
+  return AdaptiveWindowUs(state_.options, {.overhead_s = state_.costs.PredictUs(round_.work) / 1e6,
+                                           .prompts = prompts,
+                                           .decode_rows = round_.decode_rows,
+                                           .arrivals_per_s = expected * 1000 / kForecastHorizonMs});
 }
 
 void RoundChoice::ListPrompts() {

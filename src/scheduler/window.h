@@ -9,10 +9,10 @@ namespace remontoir {
 
 // What the rules of a round look at. Seconds.
 struct WindowInputs {
-  double overhead_s = 0;       // of a round with its decode rows and no prompt
-  int32_t prompts = 1;         // requests that wait or are in prefill
+  double overhead_s = 0;  // of a round with its decode rows and no prompt
+  int32_t prompts = 1;    // requests that wait or are in prefill
   int32_t decode_rows = 0;
-  double arrivals_per_s = 0;   // expected, of those that find a free slot
+  double arrivals_per_s = 0;  // expected, of those that find a free slot
 };
 
 // W = clamp(o + sqrt(n o / (kappa D + omega lambda / 2 + 0.001)), least, most): one more cut costs
