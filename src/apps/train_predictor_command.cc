@@ -45,8 +45,7 @@ void PrintTable(const TrainingReport& report, std::FILE* out) {
   for (const std::string& line : Verdicts(report.scores)) std::fprintf(out, "%s\n", line.c_str());
 }
 
-Status CheckOwnGradient(const TrainingReport& report, const TrainOptions& options,
-                        std::FILE* out) {
+Status CheckOwnGradient(const TrainingReport& report, const TrainOptions& options, std::FILE* out) {
   const BaseRule base{report.model.tau_index, report.model.train_mean};
   const double error =
       CheckGradient(report.series, base, options.hidden, kGradientSamples, options.seed);

@@ -124,7 +124,8 @@ Status Append(const Row& row, ArrivalLog& log) {
   arrival.prompt_tokens = static_cast<int32_t>(*row[kPrompt]);
   arrival.output_tokens = static_cast<int32_t>(*row[kOutput]);
   if (row[kCell] || row[kClient]) {
-    arrival.client_cell = static_cast<int8_t>(row[kCell] ? *row[kCell] : *row[kClient] % kClientCells);
+    arrival.client_cell =
+        static_cast<int8_t>(row[kCell] ? *row[kCell] : *row[kClient] % kClientCells);
     log.has_clients = true;
   }
   if (row[kDevice]) {
@@ -164,8 +165,9 @@ Result<ArrivalLog> ParseArrivalLog(std::string_view text, const std::string& nam
     REM_RETURN_IF_ERROR(Append(row, log).WithContext(where));
   }
   if (log.arrivals.empty()) {
-    return InvalidArgument(name + ": no arrivals; it wants t_us, prompt_tokens and output_tokens, "
-                                  "as CSV with a line of names first, or as JSON lines");
+    return InvalidArgument(name +
+                           ": no arrivals; it wants t_us, prompt_tokens and output_tokens, "
+                           "as CSV with a line of names first, or as JSON lines");
   }
   return log;
 }

@@ -10,8 +10,8 @@
 
 namespace remontoir {
 
-inline constexpr int kClientCells = 64;    // clients are hashed into so many cells
-inline constexpr int kDeviceClasses = 4;   // kinds of devices that a log tells apart
+inline constexpr int kClientCells = 64;      // clients are hashed into so many cells
+inline constexpr int kDeviceClasses = 4;     // kinds of devices that a log tells apart
 inline constexpr int8_t kUnknownClass = -1;  // a cell or device that nobody gave
 
 struct LoggedArrival {

@@ -73,8 +73,7 @@ bool ArrivalPredictor::StepNetwork(double base, ClassProbabilities& classes) {
   const float* const x = features_.values().data();
   StepCell(network_->shape, parameters, x, h_.data(), c_.data(), gates_.data(), c_.data(),
            tanh_c_.data(), h_.data());
-  const std::array<float, kOutputCount> out =
-      ApplyHead(network_->shape, parameters, x, h_.data());
+  const std::array<float, kOutputCount> out = ApplyHead(network_->shape, parameters, x, h_.data());
   if (!std::isfinite(out[0]) || !std::isfinite(out[1])) return false;
   classes = NegativeBinomialClasses(DistributionOf(base, out[0], out[1]));
   return true;
@@ -84,8 +83,7 @@ void ArrivalPredictor::EndTick() {
   ++ticks_;
   features_.EndTick();
   ResolvePending();
-  const double base =
-      BaseMean(features_.Rate(tau_index_), network_ ? network_->train_mean : 0.0);
+  const double base = BaseMean(features_.Rate(tau_index_), network_ ? network_->train_mean : 0.0);
   Pending& pending = pending_[next_pending_];
   next_pending_ = (next_pending_ + 1) % static_cast<size_t>(kForecastHorizonMs / tick_ms_);
   pending.valid = true;

@@ -24,7 +24,7 @@ struct ArrivalPredictorOptions {
   // Added to a TimePoint: microseconds since 1970 on the local clock, for the hour features.
   std::optional<int64_t> local_offset_us;
   // Of kEwma, and of kLstmV2 without a network.
-  int tick_ms = 20;  // see IsTickMs
+  int tick_ms = 20;   // see IsTickMs
   int tau_index = 3;  // of kRateTausS: 5 s
 };
 
@@ -41,8 +41,8 @@ class ArrivalPredictor {
                int device = kUnknownClass);
 
   // Runs the ticks that ended by `now`. After a pause of more than kCatchUpTicks only the first
-  // ticks (until open targets are known) and the last kCatchUpTicks are run; those between decay the
-  // moving averages in one step, leave the network's state as it was and aren't scored. The
+  // ticks (until open targets are known) and the last kCatchUpTicks are run; those between decay
+  // the moving averages in one step, leave the network's state as it was and aren't scored. The
   // network learnt with a memory of 100 ticks, so its state has settled again by then.
   void Advance(TimePoint now);
   static constexpr int64_t kCatchUpTicks = 100;

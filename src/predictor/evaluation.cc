@@ -111,9 +111,8 @@ ForecastScore ScoreConstant(const TickSeries& series, double mean, int64_t begin
 }
 
 ForecastScore ScoreAverage(const TickSeries& series, const BaseRule& base, int64_t begin) {
-  return ScoreWith(series, begin, "EWMA-Poisson", [&](int64_t tick) {
-    return PoissonClasses(MeanOf(series, base, tick));
-  });
+  return ScoreWith(series, begin, "EWMA-Poisson",
+                   [&](int64_t tick) { return PoissonClasses(MeanOf(series, base, tick)); });
 }
 
 ForecastScore ScoreAverageNb(const TickSeries& series, const BaseRule& base, double log_size,
@@ -145,8 +144,7 @@ ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
     const TimePoint end{start_us + (tick + 1) * series.tick_ms * 1000};
     for (; next < log.arrivals.size() && log.arrivals[next].t_us < end.us; ++next) {
       const LoggedArrival& arrival = log.arrivals[next];
-      predictor.Arrived({arrival.t_us}, arrival.prompt_tokens, arrival.client_cell,
-                        arrival.device);
+      predictor.Arrived({arrival.t_us}, arrival.prompt_tokens, arrival.client_cell, arrival.device);
     }
     predictor.Advance(end);
     return predictor.Forecast().probability;

@@ -33,7 +33,7 @@ class ScoreKeeper {
   int64_t count_ = 0;
   int64_t covered_ = 0;
   double loss_ = 0;
-  std::vector<double> partly_;    // [kGrid + 1]: of those whose range holds the grid's point
+  std::vector<double> partly_;     // [kGrid + 1]: of those whose range holds the grid's point
   std::vector<int64_t> finished_;  // [kGrid + 2]: those whose range ends at or before that point
 };
 

@@ -123,7 +123,8 @@ void ArrivalFeatures::MakeValues(TimePoint now) {
   }
   v[10] = static_cast<float>(0.5 * (prompt_mean_ - 5.0));
   v[11] = static_cast<float>(short_share_);
-  v[12] = static_cast<float>(std::sqrt(std::max(0.0, prompt_square_ - prompt_mean_ * prompt_mean_)));
+  v[12] =
+      static_cast<float>(std::sqrt(std::max(0.0, prompt_square_ - prompt_mean_ * prompt_mean_)));
   v[kFeatureEntropy] = static_cast<float>(0.5 * entropy_);
   v[kFeatureDevice] = static_cast<float>(first_device_share_);
   v[16] = std::min(1.0F, 0.25F * static_cast<float>(last_count_));

@@ -1,4 +1,5 @@
-// What the predictor sees of the past: 18 numbers at the end of every tick, kept up as requests come.
+// What the predictor sees of the past: 18 numbers at the end of every tick, kept up as requests
+// come.
 #pragma once
 
 #include <array>

@@ -218,8 +218,7 @@ double CheckGradient(const TickSeries& series, const BaseRule& base, int hidden,
     const double at = parameters[i];
     const double difference = (loss_at(i, at + kStep) - loss_at(i, at - kStep)) / (2 * kStep);
     const double given = gradient[i];
-    const double scale =
-        std::max({std::fabs(difference), std::fabs(given), 0.01 * largest, 1e-12});
+    const double scale = std::max({std::fabs(difference), std::fabs(given), 0.01 * largest, 1e-12});
     worst = std::max(worst, std::fabs(difference - given) / scale);
   }
   return worst;

@@ -34,8 +34,8 @@ class StretchGradient {
 
   void ResetStates();
 
-  // Mean loss of ticks [starts[lane], starts[lane] + steps) under `parameters`. Unless `gradient` is
-  // empty, writes its derivatives there and carries the states on.
+  // Mean loss of ticks [starts[lane], starts[lane] + steps) under `parameters`. Unless `gradient`
+  // is empty, writes its derivatives there and carries the states on.
   double Run(const TickSeries& series, const BaseRule& base, std::span<const Real> parameters,
              std::span<const int64_t> starts, std::span<Real> gradient);
 
@@ -50,11 +50,11 @@ class StretchGradient {
   int steps_;
   std::vector<Real> carried_h_, carried_c_;  // [lanes][H]
   // Of one lane's stretch: states before step 0 stand at index 0.
-  std::vector<Real> x_;        // [steps][18]
-  std::vector<Real> gates_;    // [steps][4H]
-  std::vector<Real> tanh_c_;   // [steps][H]
-  std::vector<Real> h_, c_;    // [steps + 1][H]
-  std::vector<Real> by_out_;   // [steps][2]
+  std::vector<Real> x_;       // [steps][18]
+  std::vector<Real> gates_;   // [steps][4H]
+  std::vector<Real> tanh_c_;  // [steps][H]
+  std::vector<Real> h_, c_;   // [steps + 1][H]
+  std::vector<Real> by_out_;  // [steps][2]
   std::vector<Real> by_gates_, by_h_, by_c_;
   std::vector<Real> state_weights_;  // [4H][H]
 };

@@ -21,8 +21,8 @@ struct NetworkShape {
   size_t head_inputs() const { return static_cast<size_t>(hidden + kFeatureCount); }
   // [18 + H][4H], features first: the transpose of the file's, so that inner loops run over gates.
   static constexpr size_t cell() { return 0; }
-  size_t cell_bias() const { return inputs() * gates(); }              // [4H]
-  size_t head() const { return cell_bias() + gates(); }                // [2][H + 18], state first
+  size_t cell_bias() const { return inputs() * gates(); }  // [4H]
+  size_t head() const { return cell_bias() + gates(); }    // [2][H + 18], state first
   size_t head_bias() const { return head() + kOutputCount * head_inputs(); }  // [2]
   size_t parameter_count() const { return head_bias() + kOutputCount; }
 };

@@ -55,8 +55,8 @@ Result<TickSeries> MakeTickSeries(const ArrivalLog& log, int tick_ms, const Feat
       features.Arrived({arrival.t_us}, arrival.prompt_tokens, arrival.client_cell, arrival.device);
     }
     features.EndTick();
-    for (int64_t t = std::max<int64_t>(0, tick - horizon_ticks);
-         t < std::min(tick, series.size()); ++t) {
+    for (int64_t t = std::max<int64_t>(0, tick - horizon_ticks); t < std::min(tick, series.size());
+         ++t) {
       int32_t& target = series.targets[static_cast<size_t>(t)];
       target = std::min(kTargetMax, target + features.count());
     }

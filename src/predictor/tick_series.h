@@ -14,14 +14,12 @@ namespace remontoir {
 struct TickSeries {
   int tick_ms = 20;
   FeatureMask mask;
-  std::vector<float> features;  // [ticks][18], at the end of each tick
-  std::vector<float> rates;     // [ticks][6], per second
+  std::vector<float> features;   // [ticks][18], at the end of each tick
+  std::vector<float> rates;      // [ticks][6], per second
   std::vector<int32_t> targets;  // [ticks]: arrivals in the 100 ms after the tick
 
   int64_t size() const { return static_cast<int64_t>(targets.size()); }
-  const float* FeaturesAt(int64_t tick) const {
-    return features.data() + tick * kFeatureCount;
-  }
+  const float* FeaturesAt(int64_t tick) const { return features.data() + tick * kFeatureCount; }
   double RateAt(int64_t tick, int tau_index) const {
     return rates[static_cast<size_t>(tick * kRateCount + tau_index)];
   }
@@ -30,8 +28,8 @@ struct TickSeries {
 // A series takes about 100 bytes a tick: so many at most (about 1.6 GB, 9 days of 50 ms ticks).
 inline constexpr int64_t kSeriesTicksMax = 16'000'000;
 
-// Which features a log can feed: no clients, no entropy; no devices, no share of them; no wall clock
-// or fewer than two days, no hours and weekends.
+// Which features a log can feed: no clients, no entropy; no devices, no share of them; no wall
+// clock or fewer than two days, no hours and weekends.
 FeatureMask MaskOf(const ArrivalLog& log);
 
 // Local time of a log's TimePoints, for ArrivalFeatures: UTC where it has a wall clock.

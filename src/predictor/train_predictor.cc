@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
-#include <numeric>
+#include <utility>
 
 namespace remontoir {
 namespace {
@@ -55,10 +56,13 @@ const ForecastScore* Find(const std::vector<ForecastScore>& scores, std::string_
   return found == scores.end() ? nullptr : &*found;
 }
 
-// "X beats Y: its loss is 3 % less (..)" or "X LOSES to Y ...".
+constexpr double kTie = 0.0005;  // the spread of seeds is larger
+
+// "X beats Y by 3 % (..)", "X LOSES to Y by ..." or "X ties with Y".
 std::string Compare(const ForecastScore& mine, const ForecastScore& other) {
   const double change = mine.loss / other.loss - 1;
   const std::string losses = " (" + LossText(mine.loss) + " against " + LossText(other.loss) + ")";
+  if (std::fabs(change) < kTie) return mine.name + " ties with " + other.name + losses;
   if (change < 0) return mine.name + " beats " + other.name + " by " + Percent(-change) + losses;
   return mine.name + " LOSES to " + other.name + " by " + Percent(change) + losses;
 }
@@ -87,8 +91,7 @@ Result<TrainingReport> TrainPredictor(const ArrivalLog& log, const TrainPredicto
   model.tick_ms = options.tick_ms;
   model.mask = series.mask;
   model.train_mean = MeanTarget(series, split.train_end);
-  model.tau_index =
-      BestTauIndex(series, model.train_mean, split.train_end, split.validation_end);
+  model.tau_index = BestTauIndex(series, model.train_mean, split.train_end, split.validation_end);
   const BaseRule base{model.tau_index, model.train_mean};
 
   const auto train = [&](int hidden, const std::string& name) {
@@ -130,7 +133,7 @@ std::vector<std::string> Verdicts(const std::vector<ForecastScore>& scores) {
   }
   if (lstm->loss >= average->loss) {
     lines.emplace_back(
-        "On this log the network is worth nothing: dynamic_batching.predictor_model: ewma will do.");
+        "On this log the network is worth nothing: take dynamic_batching.predictor_model: ewma.");
   }
   return lines;
 }

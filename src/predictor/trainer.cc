@@ -39,8 +39,8 @@ class Adam {
       const float value = gradient[i] * clip;
       mean_[i] = kMeanKept * mean_[i] + (1.0F - kMeanKept) * value;
       square_[i] = kSquareKept * square_[i] + (1.0F - kSquareKept) * value * value;
-      parameters[i] = keep * parameters[i] -
-                      step * mean_[i] / (std::sqrt(square_[i] * square_scale) + 1e-8F);
+      parameters[i] =
+          keep * parameters[i] - step * mean_[i] / (std::sqrt(square_[i] * square_scale) + 1e-8F);
     }
   }
 
@@ -124,8 +124,8 @@ TrainedNetwork TrainNetwork(const TickSeries& series, const TickSplit& split, co
         starts[lane] = static_cast<int64_t>(lane) * lane_ticks + offset + i * kStretchTicks;
       }
       stretch.Run(series, base, std::span<const float>(parameters), starts, gradient);
-      const double done = (static_cast<double>(epoch - 1) + static_cast<double>(i) /
-                                                                static_cast<double>(stretches)) /
+      const double done = (static_cast<double>(epoch - 1) +
+                           static_cast<double>(i) / static_cast<double>(stretches)) /
                           options.epochs;
       adam.Step(gradient, kRateFirst * (1.0 - (1.0 - kRateLastShare) * done), parameters);
     }

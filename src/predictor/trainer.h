@@ -18,7 +18,7 @@ struct TrainerOptions {
 struct TrainedNetwork {
   NetworkShape shape;
   std::vector<float> parameters;
-  int best_epoch = 0;         // 0: untrained was best
+  int best_epoch = 0;          // 0: untrained was best
   double validation_loss = 0;  // of it, nats a tick
 };
 

@@ -13,9 +13,8 @@ Result<TrainingReport> TrainOn(const std::string& trace) {
   REM_ASSIGN_OR_RETURN(const ArrivalLog log, ReadArrivalLog(TestData("traces/" + trace)));
   REM_ASSIGN_OR_RETURN(TrainingReport report,
                        TrainPredictor(log, {}, [](const std::string&, int, double) {}));
-  AddScore(
-      ScorePredictor(log, report.series, report.model, report.split.validation_end, nullptr),
-      report);
+  AddScore(ScorePredictor(log, report.series, report.model, report.split.validation_end, nullptr),
+           report);
   return report;
 }
 

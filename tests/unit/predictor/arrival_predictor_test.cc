@@ -149,8 +149,7 @@ TEST(ArrivalPredictor, AMissingOrWrongFileMakesAMovingAverageAndAWarning) {
   const TemporaryFolder folder;
   folder.Write("wrong.safetensors", "no network");
   for (const std::string& file : {std::string(), folder / "none", folder / "wrong.safetensors"}) {
-    const OpenedPredictor opened =
-        OpenArrivalPredictor({0}, With(ForecastModel::kLstmV2), file);
+    const OpenedPredictor opened = OpenArrivalPredictor({0}, With(ForecastModel::kLstmV2), file);
     EXPECT_THAT(opened.warning.message(), HasSubstr("moving average")) << file;
     EXPECT_TRUE(opened.predictor.fallback());
   }

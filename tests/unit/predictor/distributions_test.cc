@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/random.h"
 #include "predictor/evaluation.h"
 #include "predictor/gradient.h"
 

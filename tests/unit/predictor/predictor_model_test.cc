@@ -106,8 +106,8 @@ TEST(PredictorModel, RefusesWhatIsWrongByName) {
 }
 
 TEST(PredictorModel, RefusesNumbersThatAreNotFinite) {
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          std::numeric_limits<float>::infinity(), 1e20F}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20F}) {
     PredictorModel model = SomeModel();
     model.parameters[model.shape.head()] = bad;
     const Result<PredictorModel> back = Decoded(TextOf(model));

@@ -72,9 +72,9 @@ TEST(TrainPredictor, LearnsThatABurstGoesOn) {
   ASSERT_EQ(report->scores.size(), 5U);
   const double average = report->scores[1].loss;
   EXPECT_LT(report->scores[4].loss, 0.9 * average);
-  AddScore(ScorePredictor(log, report->series, report->model, report->split.validation_end,
-                          nullptr),
-           *report);
+  AddScore(
+      ScorePredictor(log, report->series, report->model, report->split.validation_end, nullptr),
+      *report);
   EXPECT_LT(report->scores[5].loss, 0.9 * average);
   const std::vector<std::string> lines = Verdicts(report->scores);
   ASSERT_EQ(lines.size(), 4U);
