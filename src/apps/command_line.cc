@@ -224,12 +224,33 @@ struct ToolCommands {
   CLI::App* perplexity = nullptr;
   CLI::App* plan = nullptr;
   CLI::App* completion = nullptr;
+  CLI::App* train = nullptr;
   TokenizeOptions tokenize_options;
+  TrainOptions train_options;
   PerplexityOptions perplexity_options;
   EngineFlags perplexity_flags;
   EngineFlags plan_flags;
   std::string shell;
 };
+
+void AddTrainFlags(CLI::App& command, TrainOptions& options) {
+  command.footer(kTrainFooter);
+  command.add_option("log", options.log, "Arrivals, as CSV or JSON lines")
+      ->option_text("LOG")
+      ->required();
+  command.add_option("--out", options.out, "Where to write the predictor")->option_text("FILE");
+  command.add_option("--tick-ms", options.tick_ms, "Length of a tick (default 20)")
+      ->option_text("N")
+      ->check(CLI::IsMember({10, 20, 25, 50, 100}));
+  command.add_option("--hidden", options.hidden, "Size of the network's state (default 24)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 24));
+  command.add_option("--epochs", options.epochs, "Times to go over the log (default 8)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--seed", options.seed, "The same seed, the same bytes")->option_text("S");
+  command.add_flag("--selftest", options.selftest, "Check the gradient too");
+}
 
 void AddToolCommands(CLI::App& app, ToolCommands& commands) {
   commands.tokenize = app.add_subcommand("tokenize", "Texts to token ids and back");
@@ -259,6 +280,9 @@ void AddToolCommands(CLI::App& app, ToolCommands& commands) {
   commands.plan->footer(kPlanFooter);
   AddModelArgument(*commands.plan, commands.plan_flags)->required();
   AddEngineFlags(*commands.plan, commands.plan_flags, false);
+
+  commands.train = app.add_subcommand("train-predictor", "A forecaster of arrivals from a log");
+  AddTrainFlags(*commands.train, commands.train_options);
 
   commands.completion = app.add_subcommand("completion", "A script that teaches your shell these");
   commands.completion->footer(kCompletionFooter);
@@ -463,6 +487,8 @@ Result<bool> TakeTool(const CLI::App& app, ToolCommands& tools, Invocation& invo
   } else if (tools.plan->parsed()) {
     REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(tools.plan_flags));
     invocation.command = PlanOptions{std::move(engine)};
+  } else if (tools.train->parsed()) {
+    invocation.command.emplace<TrainOptions>(std::move(tools.train_options));
   } else if (tools.completion->parsed()) {
     REM_ASSIGN_OR_RETURN(std::string script, CompletionScript(tools.shell, Completed(app)));
     invocation.command = CompletionOptions{std::move(script)};

@@ -83,6 +83,15 @@ Examples:
 
 Reads the header alone. An error says what doesn't fit and which key to lower.)";
 
+inline constexpr const char* kTrainFooter = R"(
+Examples:
+  remontoir train-predictor arrivals.csv --out predictor.safetensors
+  remontoir train-predictor arrivals.jsonl --epochs 16 --seed 7 --selftest
+
+The log has t_us, prompt_tokens, output_tokens and maybe client_cell (0-63) and device (0-3), sorted by
+time: CSV with a line of names, or an object a line. The last part of it is held out, and the table says
+how all forecasters do there, and where the network loses. docs/predictor.md says more.)";
+
 inline constexpr const char* kCompletionFooter = R"(
 Examples:
   source <(remontoir completion bash)          in ~/.bashrc
