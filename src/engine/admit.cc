@@ -23,13 +23,21 @@ void Engine::Loop::DropCancelled() {
   dropped_.clear();
 }
 
-void Engine::Loop::DescribeState(SchedulerState& state) {
+void Engine::Loop::DescribeState(TimePoint now, SchedulerState& state) {
   DescribeRunning(state);
   for (size_t i = 0; i < running_.size(); ++i) {
     PauseIfFull(*running_[i]->generation, running_states_[i].progress);
   }
   state.costs = fit_.model();
+  state.forecast = ForecastAt(now);
   DescribeWaiting(state);
+}
+
+ArrivalForecast Engine::Loop::ForecastAt(TimePoint now) {
+  const std::lock_guard lock(predictor_mutex_);
+  if (!predictor_.has_value()) return {};
+  predictor_->Advance(now);
+  return predictor_->Forecast();
 }
 
 void Engine::Loop::DescribeRunning(SchedulerState& state) {
