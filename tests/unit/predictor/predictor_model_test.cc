@@ -96,7 +96,7 @@ TEST(PredictorModel, RefusesWhatIsWrongByName) {
       {Replaced(good, "111111111111101111", "111111111111121111"), "metadata mask"},
       {Replaced(good, "\"dtype\":\"F32\"", "\"dtype\":\"F16\""), "head.b: wants dtype F32"},
       {Replaced(good, "\"shape\":[20]", "\"shape\":[21]"), "lstm.b: wants the shape [4H]"},
-      {Replaced(good, "\"shape\":[20]", "\"shape\":[-4"), "no JSON object"},
+      {Replaced(good, "\"shape\":[20]", "\"shape\":[-40"), "no JSON object"},
   };
   for (const auto& [text, error] : kCases) {
     const Result<PredictorModel> model = Decoded(text);
