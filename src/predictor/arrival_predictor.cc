@@ -12,8 +12,8 @@ namespace {
 
 FeatureMask AllFeatures() { return FeatureMask().set(); }
 
-std::optional<PredictorModel> NetworkFor(const ArrivalPredictorOptions& options,
-                                         std::optional<PredictorModel> network) {
+std::optional<TrainedPredictor> NetworkFor(const ArrivalPredictorOptions& options,
+                                           std::optional<TrainedPredictor> network) {
   if (options.model != ForecastModel::kLstmV2 || !network) return std::nullopt;
   REM_CHECK(network->shape.hidden >= 1 && network->shape.hidden <= kHiddenMax &&
                 network->parameters.size() == network->shape.parameter_count() &&
@@ -26,7 +26,7 @@ std::optional<PredictorModel> NetworkFor(const ArrivalPredictorOptions& options,
 }  // namespace
 
 ArrivalPredictor::ArrivalPredictor(TimePoint start, const ArrivalPredictorOptions& options,
-                                   std::optional<PredictorModel> network)
+                                   std::optional<TrainedPredictor> network)
     : options_(options),
       network_(NetworkFor(options, std::move(network))),
       tick_ms_(network_ ? network_->tick_ms : options.tick_ms),
@@ -115,8 +115,8 @@ OpenedPredictor OpenArrivalPredictor(TimePoint start, const ArrivalPredictorOpti
   if (options.model != ForecastModel::kLstmV2) {
     return {ArrivalPredictor(start, options), Status::Ok()};
   }
-  Result<PredictorModel> network =
-      file.empty() ? Result<PredictorModel>(NotFound("no predictor file is given"))
+  Result<TrainedPredictor> network =
+      file.empty() ? Result<TrainedPredictor>(NotFound("no predictor file is given"))
                    : ReadPredictor(file);
   if (!network.ok()) {
     return {ArrivalPredictor(start, options),

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "predictor/forecast.h"
 #include "predictor/mixture.h"
-#include "predictor/predictor_model.h"
+#include "predictor/trained_predictor.h"
 
 namespace remontoir {
 
@@ -33,7 +33,7 @@ class ArrivalPredictor {
  public:
   // `network` is for kLstmV2; without one it is a kEwma that reports fallback().
   ArrivalPredictor(TimePoint start, const ArrivalPredictorOptions& options,
-                   std::optional<PredictorModel> network = std::nullopt);
+                   std::optional<TrainedPredictor> network = std::nullopt);
 
   // A request came at `at`, which advances time to `at`. Cell and device: kUnknownClass if unknown.
   void Arrived(TimePoint at, int32_t prompt_tokens, int client_cell = kUnknownClass,
@@ -73,7 +73,7 @@ class ArrivalPredictor {
   bool StepNetwork(ClassProbabilities& classes);
 
   ArrivalPredictorOptions options_;
-  std::optional<PredictorModel> network_;  // gone when it gave something that isn't finite
+  std::optional<TrainedPredictor> network_;  // gone when it gave something that isn't finite
   int tick_ms_;
   ArrivalFeatures features_;
   AverageMixture averages_;

@@ -135,13 +135,13 @@ ForecastScore ScoreNetwork(const TickSeries& series, const BaseRule& base,
 }
 
 ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
-                             const PredictorModel* model, int64_t begin, int64_t* ticks) {
+                             const TrainedPredictor* model, int64_t begin, int64_t* ticks) {
   ArrivalPredictorOptions options;
   options.model = model != nullptr ? ForecastModel::kLstmV2 : ForecastModel::kEwma;
   options.tick_ms = series.tick_ms;
   options.local_offset_us = LocalOffsetOf(log);
   const int64_t start_us = log.arrivals.front().t_us;
-  std::optional<PredictorModel> network;
+  std::optional<TrainedPredictor> network;
   if (model != nullptr) network = *model;
   ArrivalPredictor predictor({start_us}, options, std::move(network));
   size_t next = 0;

@@ -7,8 +7,8 @@
 
 #include "predictor/arrival_log.h"
 #include "predictor/distributions.h"
-#include "predictor/predictor_model.h"
 #include "predictor/tick_series.h"
+#include "predictor/trained_predictor.h"
 #include "predictor/trainer.h"
 
 namespace remontoir {
@@ -55,6 +55,6 @@ ForecastScore ScoreNetwork(const TickSeries& series, const BaseRule& base,
 // over the whole log, tick by tick, scored from `begin` on.
 // `ticks`, when given, gets the number of ticks run.
 ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
-                             const PredictorModel* model, int64_t begin, int64_t* ticks);
+                             const TrainedPredictor* model, int64_t begin, int64_t* ticks);
 
 }  // namespace remontoir

@@ -87,7 +87,7 @@ Result<TrainingReport> TrainPredictor(const ArrivalLog& log, const TrainPredicto
                            " ticks to train on, of " + std::to_string(kTrainTicksMin) +
                            " at least");
   }
-  PredictorModel& model = report.model;
+  TrainedPredictor& model = report.model;
   model.tick_ms = options.tick_ms;
   model.mask = series.mask;
   model.train_mean = MeanTarget(series, split.train_end);

@@ -20,7 +20,7 @@ struct TrainPredictorOptions {
 };
 
 struct TrainingReport {
-  PredictorModel model;
+  TrainedPredictor model;
   TickSeries series;
   TickSplit split;
   int best_epoch = 0;

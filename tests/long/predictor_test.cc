@@ -43,7 +43,7 @@ TEST(PredictorOnTraces, MixtureDoesNoHarmOnChat) {
 }
 
 TEST(PredictorOnTraces, TheShippedNetworkDoesWhatItsFileSays) {
-  const Result<PredictorModel> shipped = ReadPredictor(
+  const Result<TrainedPredictor> shipped = ReadPredictor(
       std::string(REMONTOIR_SOURCE_DIR) + "/data/predictor/azure2023_code.safetensors");
   ASSERT_TRUE(shipped.ok()) << shipped.status().message();
   const Result<ArrivalLog> log = ReadArrivalLog(TestData("traces/azure2023_code.csv"));

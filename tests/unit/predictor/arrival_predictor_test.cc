@@ -24,8 +24,8 @@ double Sum(const ArrivalForecast& forecast) {
 double Mean(const ArrivalForecast& forecast) { return forecast.ExpectedWithin(16); }
 
 // Head 0: its mean is the moving average's whatever the cell says.
-PredictorModel Untrained() {
-  PredictorModel model;
+TrainedPredictor Untrained() {
+  TrainedPredictor model;
   model.shape.hidden = 8;
   model.mask = FeatureMask().set();
   model.train_mean = 0.5;
@@ -73,7 +73,7 @@ TEST(ArrivalPredictor, EveryForecastSumsToOne) {
 }
 
 TEST(ArrivalPredictor, AnUntrainedNetworkForecastsWhatTheMovingAveragesDo) {
-  const PredictorModel model = Untrained();
+  const TrainedPredictor model = Untrained();
   ArrivalPredictor predictor({0}, With(ForecastModel::kLstmV2), model);
   ArrivalFeatures features({0}, model.tick_ms, model.mask, std::nullopt);
   for (int64_t tick = 0; tick < 500; ++tick) {
@@ -133,7 +133,7 @@ TEST(ArrivalPredictor, TimeThatGoesBackCountsAsNow) {
 }
 
 TEST(ArrivalPredictor, ABadNetworkEndsInFallback) {
-  PredictorModel model = Untrained();
+  TrainedPredictor model = Untrained();
   model.parameters[model.shape.head_bias()] = 8.0F;  // always e^4 arrivals
   ArrivalPredictor predictor({0}, With(ForecastModel::kLstmV2), model);
   const ArrivalLog log = MadeBursts(90, 0.3, 5);
@@ -144,7 +144,7 @@ TEST(ArrivalPredictor, ABadNetworkEndsInFallback) {
 }
 
 TEST(ArrivalPredictor, ANetworkThatBreaksAtWorkIsDropped) {
-  PredictorModel model = Untrained();
+  TrainedPredictor model = Untrained();
   model.parameters[model.shape.head_bias()] = std::numeric_limits<float>::quiet_NaN();
   ArrivalPredictor predictor({0}, With(ForecastModel::kLstmV2), model);
   predictor.Advance({1'000'000});
