@@ -76,7 +76,7 @@ Status TrainPredictorCommand(const TrainOptions& options, std::FILE* out) {
       }));
   const TimePoint trained = clock.Now();
   int64_t ticks = 0;
-  AddScore(ScorePredictor(log, report.series, report.model, report.split.validation_end, &ticks),
+  AddScore(ScorePredictor(log, report.series, &report.model, report.split.validation_end, &ticks),
            report);
   const TimePoint scored = clock.Now();
   PrintTable(report, out);

@@ -12,12 +12,13 @@ namespace {
 
 FeatureMask AllFeatures() { return FeatureMask().set(); }
 
-std::optional<PredictorModel> NetworkFor(const ArrivalPredictorOptions& options,
-                                         std::optional<PredictorModel> network) {
+std::optional<TrainedPredictor> NetworkFor(const ArrivalPredictorOptions& options,
+                                           std::optional<TrainedPredictor> network) {
   if (options.model != ForecastModel::kLstmV2 || !network) return std::nullopt;
   REM_CHECK(network->shape.hidden >= 1 && network->shape.hidden <= kHiddenMax &&
                 network->parameters.size() == network->shape.parameter_count() &&
-                IsTickMs(network->tick_ms),
+                IsTickMs(network->tick_ms) && network->tau_index >= 0 &&
+                network->tau_index < kRateCount,
             "a network of another shape than it says");
   return network;
 }
@@ -25,16 +26,15 @@ std::optional<PredictorModel> NetworkFor(const ArrivalPredictorOptions& options,
 }  // namespace
 
 ArrivalPredictor::ArrivalPredictor(TimePoint start, const ArrivalPredictorOptions& options,
-                                   std::optional<PredictorModel> network)
+                                   std::optional<TrainedPredictor> network)
     : options_(options),
       network_(NetworkFor(options, std::move(network))),
       tick_ms_(network_ ? network_->tick_ms : options.tick_ms),
-      tau_index_(network_ ? network_->tau_index : options.tau_index),
       features_(start, tick_ms_, network_ ? network_->mask : AllFeatures(),
                 options.local_offset_us),
+      averages_(tick_ms_),
       mixture_(tick_ms_) {
   REM_CHECK(IsTickMs(tick_ms_), "a horizon is a whole number of ticks");
-  REM_CHECK(tau_index_ >= 0 && tau_index_ < kRateCount, "no such time constant");
 }
 
 void ArrivalPredictor::Arrived(TimePoint at, int32_t prompt_tokens, int client_cell, int device) {
@@ -64,17 +64,20 @@ void ArrivalPredictor::Advance(TimePoint now) {
 void ArrivalPredictor::ResolvePending() {
   for (Pending& pending : pending_) pending.arrivals += features_.count();
   const Pending& oldest = pending_[next_pending_];
-  if (oldest.valid) mixture_.Resolve(oldest.average, oldest.network, oldest.arrivals);
+  if (!oldest.valid) return;
+  averages_.Resolve(oldest.averages, oldest.arrivals);
+  mixture_.Resolve(oldest.average, oldest.network, oldest.arrivals);
 }
 
 // False when the network's answer isn't finite.
-bool ArrivalPredictor::StepNetwork(double base, ClassProbabilities& classes) {
+bool ArrivalPredictor::StepNetwork(ClassProbabilities& classes) {
   const float* const parameters = network_->parameters.data();
   const float* const x = features_.values().data();
   StepCell(network_->shape, parameters, x, h_.data(), c_.data(), gates_.data(), c_.data(),
            tanh_c_.data(), h_.data());
   const std::array<float, kOutputCount> out = ApplyHead(network_->shape, parameters, x, h_.data());
   if (!std::isfinite(out[0]) || !std::isfinite(out[1])) return false;
+  const double base = BaseMean(features_.Rate(network_->tau_index), network_->train_mean);
   classes = NegativeBinomialClasses(DistributionOf(base, out[0], out[1]));
   return true;
 }
@@ -83,14 +86,18 @@ void ArrivalPredictor::EndTick() {
   ++ticks_;
   features_.EndTick();
   ResolvePending();
-  const double base = BaseMean(features_.Rate(tau_index_), network_ ? network_->train_mean : 0.0);
   Pending& pending = pending_[next_pending_];
   next_pending_ = (next_pending_ + 1) % static_cast<size_t>(kForecastHorizonMs / tick_ms_);
   pending.valid = true;
   pending.arrivals = 0;
-  pending.average = PoissonClasses(base);
+  const double train_mean = network_ ? network_->train_mean : 0.0;
+  for (int i = 0; i < kRateCount; ++i) {
+    pending.averages[static_cast<size_t>(i)] =
+        PoissonClasses(BaseMean(features_.Rate(i), train_mean));
+  }
+  pending.average = averages_.Mix(pending.averages);
   pending.network = pending.average;
-  if (network_ && !StepNetwork(base, pending.network)) {
+  if (network_ && !StepNetwork(pending.network)) {
     network_.reset();
     pending.network = pending.average;
   }
@@ -108,8 +115,8 @@ OpenedPredictor OpenArrivalPredictor(TimePoint start, const ArrivalPredictorOpti
   if (options.model != ForecastModel::kLstmV2) {
     return {ArrivalPredictor(start, options), Status::Ok()};
   }
-  Result<PredictorModel> network =
-      file.empty() ? Result<PredictorModel>(NotFound("no predictor file is given"))
+  Result<TrainedPredictor> network =
+      file.empty() ? Result<TrainedPredictor>(NotFound("no predictor file is given"))
                    : ReadPredictor(file);
   if (!network.ok()) {
     return {ArrivalPredictor(start, options),

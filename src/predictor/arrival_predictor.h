@@ -9,13 +9,13 @@
 #include "base/clock.h"
 #include "predictor/forecast.h"
 #include "predictor/mixture.h"
-#include "predictor/predictor_model.h"
+#include "predictor/trained_predictor.h"
 
 namespace remontoir {
 
 enum class ForecastModel {
   kNone,    // Forecast() always says that nobody comes
-  kEwma,    // Poisson with a moving average of the rate
+  kEwma,    // moving averages of the rate, mixed by how well each did so far
   kLstmV2,  // that one mixed with a trained network, by how well either did so far
 };
 
@@ -24,8 +24,7 @@ struct ArrivalPredictorOptions {
   // Added to a TimePoint: microseconds since 1970 on the local clock, for the hour features.
   std::optional<int64_t> local_offset_us;
   // Of kEwma, and of kLstmV2 without a network.
-  int tick_ms = 20;   // see IsTickMs
-  int tau_index = 3;  // of kRateTausS: 5 s
+  int tick_ms = 20;  // see IsTickMs
 };
 
 // No thread, no clock, and after construction no allocation. Time may be any TimePoint, but should
@@ -34,7 +33,7 @@ class ArrivalPredictor {
  public:
   // `network` is for kLstmV2; without one it is a kEwma that reports fallback().
   ArrivalPredictor(TimePoint start, const ArrivalPredictorOptions& options,
-                   std::optional<PredictorModel> network = std::nullopt);
+                   std::optional<TrainedPredictor> network = std::nullopt);
 
   // A request came at `at`, which advances time to `at`. Cell and device: kUnknownClass if unknown.
   void Arrived(TimePoint at, int32_t prompt_tokens, int client_cell = kUnknownClass,
@@ -64,19 +63,20 @@ class ArrivalPredictor {
   struct Pending {
     bool valid = false;
     int arrivals = 0;  // so far
-    ClassProbabilities average{};
+    AverageMixture::Averages averages{};
+    ClassProbabilities average{};  // of them
     ClassProbabilities network{};
   };
 
   void EndTick();
   void ResolvePending();
-  bool StepNetwork(double base, ClassProbabilities& classes);
+  bool StepNetwork(ClassProbabilities& classes);
 
   ArrivalPredictorOptions options_;
-  std::optional<PredictorModel> network_;  // gone when it gave something that isn't finite
+  std::optional<TrainedPredictor> network_;  // gone when it gave something that isn't finite
   int tick_ms_;
-  int tau_index_;
   ArrivalFeatures features_;
+  AverageMixture averages_;
   ForecastMixture mixture_;
   ArrivalForecast forecast_;
   int64_t ticks_ = 0;

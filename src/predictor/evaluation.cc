@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "predictor/arrival_predictor.h"
 
@@ -133,12 +135,15 @@ ForecastScore ScoreNetwork(const TickSeries& series, const BaseRule& base,
 }
 
 ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
-                             const PredictorModel& model, int64_t begin, int64_t* ticks) {
+                             const TrainedPredictor* model, int64_t begin, int64_t* ticks) {
   ArrivalPredictorOptions options;
-  options.model = ForecastModel::kLstmV2;
+  options.model = model != nullptr ? ForecastModel::kLstmV2 : ForecastModel::kEwma;
+  options.tick_ms = series.tick_ms;
   options.local_offset_us = LocalOffsetOf(log);
   const int64_t start_us = log.arrivals.front().t_us;
-  ArrivalPredictor predictor({start_us}, options, model);
+  std::optional<TrainedPredictor> network;
+  if (model != nullptr) network = *model;
+  ArrivalPredictor predictor({start_us}, options, std::move(network));
   size_t next = 0;
   const auto forecast_of = [&](int64_t tick) {
     const TimePoint end{start_us + (tick + 1) * series.tick_ms * 1000};
@@ -150,7 +155,8 @@ ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
     return predictor.Forecast().probability;
   };
   for (int64_t tick = 0; tick < begin; ++tick) forecast_of(tick);
-  ForecastScore score = ScoreWith(series, begin, "mixture", forecast_of);
+  ForecastScore score =
+      ScoreWith(series, begin, model != nullptr ? "mixture" : "EWMA-mixed", forecast_of);
   if (ticks != nullptr) *ticks = predictor.ticks();
   return score;
 }

@@ -7,8 +7,8 @@
 
 #include "predictor/arrival_log.h"
 #include "predictor/distributions.h"
-#include "predictor/predictor_model.h"
 #include "predictor/tick_series.h"
+#include "predictor/trained_predictor.h"
 #include "predictor/trainer.h"
 
 namespace remontoir {
@@ -51,9 +51,10 @@ ForecastScore ScoreAverageNb(const TickSeries& series, const BaseRule& base, dou
 ForecastScore ScoreNetwork(const TickSeries& series, const BaseRule& base,
                            const TrainedNetwork& network, const std::string& name, int64_t begin);
 
-// The whole predictor as a server runs it over the whole log, tick by tick, scored from `begin` on.
+// The whole predictor as a server runs it, with the network ("mixture") or without ("EWMA-mixed"),
+// over the whole log, tick by tick, scored from `begin` on.
 // `ticks`, when given, gets the number of ticks run.
 ForecastScore ScorePredictor(const ArrivalLog& log, const TickSeries& series,
-                             const PredictorModel& model, int64_t begin, int64_t* ticks);
+                             const TrainedPredictor* model, int64_t begin, int64_t* ticks);
 
 }  // namespace remontoir

@@ -45,6 +45,31 @@ void ScoreWindow::Skip(int64_t ticks) {
   for (int64_t i = 0; i < buckets; ++i) NextBucket();
 }
 
+AverageMixture::AverageMixture(int tick_ms)
+    : power_(static_cast<double>(tick_ms) / kForecastHorizonMs) {
+  weights_.fill(1.0 / kRateCount);
+}
+
+void AverageMixture::Resolve(const Averages& averages, int arrivals) {
+  double sum = 0;
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    weights_[i] *= std::exp(-power_ * LogLoss(averages[i], arrivals));
+    sum += weights_[i];
+  }
+  for (double& weight : weights_) {
+    weight = (1.0 - kFixedShare) * weight / sum + kFixedShare / kRateCount;
+  }
+}
+
+ClassProbabilities AverageMixture::Mix(const Averages& averages) const {
+  ClassProbabilities mixed{};
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const auto weight = static_cast<float>(weights_[i]);
+    for (size_t k = 0; k < mixed.size(); ++k) mixed[k] += weight * averages[i][k];
+  }
+  return mixed;
+}
+
 ForecastMixture::ForecastMixture(int tick_ms) : tick_ms_(tick_ms), scores_(tick_ms) {}
 
 void ForecastMixture::Resolve(const ClassProbabilities& average, const ClassProbabilities& network,

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "predictor/distributions.h"
+#include "predictor/features.h"
 
 namespace remontoir {
 
@@ -42,7 +43,25 @@ class ScoreWindow {
   double network_sum_ = 0;
 };
 
-// Two experts, the moving average (Poisson) and the network. Their weights follow
+// Poisson forecasts from moving averages of all kRateTausS as one forecaster, weighed like the
+// experts below. No time constant is right for every traffic; on both shipped traces this does
+// better than the best one.
+class AverageMixture {
+ public:
+  using Averages = std::array<ClassProbabilities, kRateCount>;
+
+  explicit AverageMixture(int tick_ms);
+
+  void Resolve(const Averages& averages, int arrivals);
+  ClassProbabilities Mix(const Averages& averages) const;
+  double weight(int tau_index) const { return weights_[static_cast<size_t>(tau_index)]; }
+
+ private:
+  double power_;
+  std::array<double, kRateCount> weights_;
+};
+
+// Two experts, the moving average and the network. Their weights follow
 // w *= p(arrivals)^(tick / horizon), as the targets of neighbouring ticks overlap, then 1e-4 of all
 // weight is shared out evenly, so that none is ever out of reach.
 class ForecastMixture {

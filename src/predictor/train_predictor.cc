@@ -87,7 +87,7 @@ Result<TrainingReport> TrainPredictor(const ArrivalLog& log, const TrainPredicto
                            " ticks to train on, of " + std::to_string(kTrainTicksMin) +
                            " at least");
   }
-  PredictorModel& model = report.model;
+  TrainedPredictor& model = report.model;
   model.tick_ms = options.tick_ms;
   model.mask = series.mask;
   model.train_mean = MeanTarget(series, split.train_end);
@@ -103,6 +103,7 @@ Result<TrainingReport> TrainPredictor(const ArrivalLog& log, const TrainPredicto
   AddScore(ScoreAverage(series, base, held_out), report);
   const double log_size = BestLogSize(series, base, split.train_end);
   AddScore(ScoreAverageNb(series, base, log_size, held_out), report);
+  AddScore(ScorePredictor(log, series, nullptr, held_out, nullptr), report);
   AddScore(ScoreNetwork(series, base, train(0, "GLM"), "GLM-NB", held_out), report);
   TrainedNetwork network = train(options.hidden, "LSTM");
   AddScore(ScoreNetwork(series, base, network, "LSTM-NB", held_out), report);
@@ -124,14 +125,15 @@ std::vector<std::string> Verdicts(const std::vector<ForecastScore>& scores) {
   std::vector<std::string> lines;
   const ForecastScore* lstm = Find(scores, "LSTM-NB");
   const ForecastScore* average = Find(scores, "EWMA-Poisson");
+  const ForecastScore* mixed = Find(scores, "EWMA-mixed");
   if (lstm == nullptr || average == nullptr) return lines;
-  for (const char* other : {"EWMA-Poisson", "EWMA-NB", "GLM-NB"}) {
+  for (const char* other : {"EWMA-Poisson", "EWMA-NB", "EWMA-mixed", "GLM-NB"}) {
     if (const ForecastScore* score = Find(scores, other)) lines.push_back(Compare(*lstm, *score));
   }
   if (const ForecastScore* mixture = Find(scores, "mixture")) {
     lines.push_back(Compare(*mixture, *average));
   }
-  if (lstm->loss >= average->loss) {
+  if (lstm->loss >= average->loss || (mixed != nullptr && lstm->loss >= mixed->loss)) {
     lines.emplace_back(
         "On this log the network is worth nothing: take dynamic_batching.predictor_model: ewma.");
   }

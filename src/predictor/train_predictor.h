@@ -20,12 +20,12 @@ struct TrainPredictorOptions {
 };
 
 struct TrainingReport {
-  PredictorModel model;
+  TrainedPredictor model;
   TickSeries series;
   TickSplit split;
   int best_epoch = 0;
-  // On the held-out part: constant, EWMA-Poisson, EWMA-NB, GLM-NB, LSTM-NB. The mixture's line is
-  // ScorePredictor's to add (and a caller's with a clock to time).
+  // On the held-out part: constant, EWMA-Poisson, EWMA-NB, EWMA-mixed, GLM-NB, LSTM-NB. The
+  // mixture's line is ScorePredictor's to add (and a caller's with a clock to time).
   std::vector<ForecastScore> scores;
 };
 

@@ -13,7 +13,7 @@ Result<TrainingReport> TrainOn(const std::string& trace) {
   REM_ASSIGN_OR_RETURN(const ArrivalLog log, ReadArrivalLog(TestData("traces/" + trace)));
   REM_ASSIGN_OR_RETURN(TrainingReport report,
                        TrainPredictor(log, {}, [](const std::string&, int, double) {}));
-  AddScore(ScorePredictor(log, report.series, report.model, report.split.validation_end, nullptr),
+  AddScore(ScorePredictor(log, report.series, &report.model, report.split.validation_end, nullptr),
            report);
   return report;
 }
@@ -43,7 +43,7 @@ TEST(PredictorOnTraces, MixtureDoesNoHarmOnChat) {
 }
 
 TEST(PredictorOnTraces, TheShippedNetworkDoesWhatItsFileSays) {
-  const Result<PredictorModel> shipped = ReadPredictor(
+  const Result<TrainedPredictor> shipped = ReadPredictor(
       std::string(REMONTOIR_SOURCE_DIR) + "/data/predictor/azure2023_code.safetensors");
   ASSERT_TRUE(shipped.ok()) << shipped.status().message();
   const Result<ArrivalLog> log = ReadArrivalLog(TestData("traces/azure2023_code.csv"));
@@ -52,7 +52,7 @@ TEST(PredictorOnTraces, TheShippedNetworkDoesWhatItsFileSays) {
   ASSERT_TRUE(series.ok());
   const int64_t held_out = SplitTicks(*series).validation_end;
   const BaseRule base{shipped->tau_index, shipped->train_mean};
-  const double loss = ScorePredictor(*log, *series, *shipped, held_out, nullptr).loss;
+  const double loss = ScorePredictor(*log, *series, &*shipped, held_out, nullptr).loss;
   EXPECT_LE(loss, 0.97 * ScoreAverage(*series, base, held_out).loss);
   // Another libm may round differently; the file says what it was when it was made.
   EXPECT_NEAR(loss, std::stod(shipped->notes.at("loss_mixture")), 1e-4);

@@ -19,7 +19,7 @@ TEST(ArrivalFeatures, CountGapAndRatesFollowTheirFormulas) {
   features.EndTick();
   EXPECT_EQ(features.count(), 2);
   EXPECT_FLOAT_EQ(features.values()[0], std::log(3.0F));
-  EXPECT_FLOAT_EQ(features.values()[7], 0.5F * std::log(1.0F + 10.0F * 0.008F));
+  EXPECT_NEAR(features.values()[7], 0.5 * std::log(1.0 + 10.0 * 0.008), 1e-6);
   EXPECT_FLOAT_EQ(features.values()[16], 0.5F);
   EXPECT_FLOAT_EQ(features.values()[17], 1.0F);
   const double rate = 2 * (1 - std::exp(-0.02 / 0.05)) / 0.02;

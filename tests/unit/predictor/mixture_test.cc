@@ -47,6 +47,17 @@ TEST(ForecastMixture, FallsBackAfterAMinuteOfBadForecastsAndReturnsAfterGoodOnes
   EXPECT_GT(mixture.network_weight(), 0.99);
 }
 
+TEST(AverageMixture, FindsTheTimeConstantThatFits) {
+  AverageMixture mixture(kTickMs);
+  AverageMixture::Averages averages;
+  averages.fill(PoissonClasses(3.0));
+  averages[4] = PoissonClasses(0.2);
+  for (int i = 0; i < 200; ++i) mixture.Resolve(averages, 0);
+  EXPECT_GT(mixture.weight(4), 0.99);
+  EXPECT_GT(mixture.weight(0), 1e-5);
+  EXPECT_NEAR(mixture.Mix(averages)[0], std::exp(-0.2), 0.01);
+}
+
 TEST(ScoreWindow, ForgetsWhatIsOlderThanFiveMinutes) {
   ScoreWindow window(kTickMs);
   for (int i = 0; i < kTicksPerMinute; ++i) window.Add(-9.0, -9.0);

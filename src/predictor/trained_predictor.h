@@ -13,7 +13,7 @@
 
 namespace remontoir {
 
-struct PredictorModel {
+struct TrainedPredictor {
   NetworkShape shape;     // hidden 1..kHiddenMax in a file
   int tick_ms = 20;       // divides the horizon
   int tau_index = 3;      // of kRateTausS: the moving average that the network corrects
@@ -28,14 +28,14 @@ struct PredictorModel {
 bool IsTickMs(int64_t tick_ms);
 
 // The file's bytes: the same model, the same bytes.
-std::vector<std::byte> EncodePredictor(const PredictorModel& model);
+std::vector<std::byte> EncodePredictor(const TrainedPredictor& model);
 
 // Refuses whatever EncodePredictor wouldn't write, numbers that aren't finite too; errors name the
 // tensor or the key, and `name`.
-Result<PredictorModel> DecodePredictor(std::span<const std::byte> bytes, const std::string& name);
+Result<TrainedPredictor> DecodePredictor(std::span<const std::byte> bytes, const std::string& name);
 
-Result<PredictorModel> ReadPredictor(const std::string& path);
+Result<TrainedPredictor> ReadPredictor(const std::string& path);
 // By a temporary file beside it and a rename.
-Status WritePredictor(const PredictorModel& model, const std::string& path);
+Status WritePredictor(const TrainedPredictor& model, const std::string& path);
 
 }  // namespace remontoir

@@ -1,5 +1,5 @@
 // The predictor's file: what is written comes back, and what is wrong is refused.
-#include "predictor/predictor_model.h"
+#include "predictor/trained_predictor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 using testing::HasSubstr;
 
-PredictorModel SomeModel() {
-  PredictorModel model;
+TrainedPredictor SomeModel() {
+  TrainedPredictor model;
   model.shape.hidden = 5;
   model.tau_index = 2;
   model.train_mean = 0.12345678901234567;
@@ -29,12 +29,12 @@ PredictorModel SomeModel() {
   return model;
 }
 
-std::string TextOf(const PredictorModel& model) {
+std::string TextOf(const TrainedPredictor& model) {
   const std::vector<std::byte> bytes = EncodePredictor(model);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-Result<PredictorModel> Decoded(const std::string& text) {
+Result<TrainedPredictor> Decoded(const std::string& text) {
   return DecodePredictor(std::as_bytes(std::span(text)), "file");
 }
 
@@ -46,12 +46,12 @@ std::string Replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(PredictorModel, ComesBackAsItWasWritten) {
+TEST(TrainedPredictor, ComesBackAsItWasWritten) {
   const TemporaryFolder folder;
-  const PredictorModel model = SomeModel();
+  const TrainedPredictor model = SomeModel();
   const std::string path = folder.path() + "/model.safetensors";
   ASSERT_TRUE(WritePredictor(model, path).ok());
-  const Result<PredictorModel> back = ReadPredictor(path);
+  const Result<TrainedPredictor> back = ReadPredictor(path);
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(back->shape.hidden, 5);
   EXPECT_EQ(back->tick_ms, 20);
@@ -63,8 +63,8 @@ TEST(PredictorModel, ComesBackAsItWasWritten) {
   EXPECT_EQ(TextOf(*back), TextOf(model));
 }
 
-TEST(PredictorModel, LiesInTheFileWithGatesAsRows) {
-  const PredictorModel model = SomeModel();
+TEST(TrainedPredictor, LiesInTheFileWithGatesAsRows) {
+  const TrainedPredictor model = SomeModel();
   const std::string text = TextOf(model);
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, text.data(), sizeof(header_bytes));
@@ -76,7 +76,7 @@ TEST(PredictorModel, LiesInTheFileWithGatesAsRows) {
   EXPECT_EQ(value, model.parameters[gates]);
 }
 
-TEST(PredictorModel, RefusesWhatIsWrongByName) {
+TEST(TrainedPredictor, RefusesWhatIsWrongByName) {
   const std::string good = TextOf(SomeModel());
   ASSERT_TRUE(Decoded(good).ok());
   const struct {
@@ -96,27 +96,27 @@ TEST(PredictorModel, RefusesWhatIsWrongByName) {
       {Replaced(good, "111111111111101111", "111111111111121111"), "metadata mask"},
       {Replaced(good, "\"dtype\":\"F32\"", "\"dtype\":\"F16\""), "head.b: wants dtype F32"},
       {Replaced(good, "\"shape\":[20]", "\"shape\":[21]"), "lstm.b: wants the shape [4H]"},
-      {Replaced(good, "\"shape\":[20]", "\"shape\":[-4"), "no JSON object"},
+      {Replaced(good, "\"shape\":[20]", "\"shape\":[-40"), "no JSON object"},
   };
   for (const auto& [text, error] : kCases) {
-    const Result<PredictorModel> model = Decoded(text);
+    const Result<TrainedPredictor> model = Decoded(text);
     ASSERT_FALSE(model.ok()) << error;
     EXPECT_THAT(model.status().message(), HasSubstr(error));
   }
 }
 
-TEST(PredictorModel, RefusesNumbersThatAreNotFinite) {
+TEST(TrainedPredictor, RefusesNumbersThatAreNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20F}) {
-    PredictorModel model = SomeModel();
+    TrainedPredictor model = SomeModel();
     model.parameters[model.shape.head()] = bad;
-    const Result<PredictorModel> back = Decoded(TextOf(model));
+    const Result<TrainedPredictor> back = Decoded(TextOf(model));
     ASSERT_FALSE(back.ok());
     EXPECT_THAT(back.status().message(), HasSubstr("head.w: holds a value"));
   }
 }
 
-TEST(PredictorModel, SurvivesAnyCutAndAnyByte) {
+TEST(TrainedPredictor, SurvivesAnyCutAndAnyByte) {
   const std::string good = TextOf(SomeModel());
   for (size_t size = 0; size < good.size(); size += 7) {
     EXPECT_FALSE(Decoded(good.substr(0, size)).ok()) << size;
@@ -124,7 +124,7 @@ TEST(PredictorModel, SurvivesAnyCutAndAnyByte) {
   for (size_t at = 0; at < 900; ++at) {  // the header and a little more
     std::string text = good;
     text[at] = static_cast<char>(text[at] ^ 0x15);
-    const Result<PredictorModel> model = Decoded(text);
+    const Result<TrainedPredictor> model = Decoded(text);
     if (model.ok()) {
       EXPECT_EQ(model->parameters.size(), model->shape.parameter_count());
     }

@@ -1,5 +1,5 @@
 // safetensors: 8 bytes of length, a JSON header, the tensors' bytes. Boost.JSON reads the header.
-#include "predictor/predictor_model.h"
+#include "predictor/trained_predictor.h"
 
 #include <algorithm>
 #include <array>
@@ -62,7 +62,7 @@ std::string MaskText(const FeatureMask& mask) {
   return text;
 }
 
-std::map<std::string, std::string> MetadataOf(const PredictorModel& model) {
+std::map<std::string, std::string> MetadataOf(const TrainedPredictor& model) {
   std::map<std::string, std::string> lines = model.notes;
   lines["format"] = kFormat;
   lines["tick_ms"] = std::to_string(model.tick_ms);
@@ -97,7 +97,7 @@ class Metadata {
   const std::map<std::string, std::string>& lines_;
 };
 
-Status ReadMetadata(PredictorModel& model) {
+Status ReadMetadata(TrainedPredictor& model) {
   const Metadata metadata(model.notes);
   REM_ASSIGN_OR_RETURN(const std::string format, metadata.Text("format"));
   if (format != kFormat) {
@@ -201,10 +201,10 @@ Result<boost::json::object> ReadHeader(std::span<const std::byte> bytes, uint64_
   return std::move(header.get_object());
 }
 
-Result<PredictorModel> Decode(std::span<const std::byte> bytes) {
+Result<TrainedPredictor> Decode(std::span<const std::byte> bytes) {
   uint64_t header_bytes = 0;
   REM_ASSIGN_OR_RETURN(const boost::json::object header, ReadHeader(bytes, header_bytes));
-  PredictorModel model;
+  TrainedPredictor model;
   if (const boost::json::value* lines = header.if_contains("__metadata__");
       lines != nullptr && lines->is_object()) {
     for (const auto& [key, value] : lines->get_object()) {
@@ -232,7 +232,7 @@ bool IsTickMs(int64_t tick_ms) {
   return tick_ms >= 10 && tick_ms <= kForecastHorizonMs && kForecastHorizonMs % tick_ms == 0;
 }
 
-std::vector<std::byte> EncodePredictor(const PredictorModel& model) {
+std::vector<std::byte> EncodePredictor(const TrainedPredictor& model) {
   boost::json::object header;
   boost::json::object metadata;
   for (const auto& [key, value] : MetadataOf(model)) metadata[key] = value;
@@ -262,18 +262,19 @@ std::vector<std::byte> EncodePredictor(const PredictorModel& model) {
   return bytes;
 }
 
-Result<PredictorModel> DecodePredictor(std::span<const std::byte> bytes, const std::string& name) {
-  Result<PredictorModel> model = Decode(bytes);
+Result<TrainedPredictor> DecodePredictor(std::span<const std::byte> bytes,
+                                         const std::string& name) {
+  Result<TrainedPredictor> model = Decode(bytes);
   if (!model.ok()) return model.status().WithContext(name);
   return model;
 }
 
-Result<PredictorModel> ReadPredictor(const std::string& path) {
+Result<TrainedPredictor> ReadPredictor(const std::string& path) {
   REM_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   return DecodePredictor(file.bytes(), path);
 }
 
-Status WritePredictor(const PredictorModel& model, const std::string& path) {
+Status WritePredictor(const TrainedPredictor& model, const std::string& path) {
   const std::vector<std::byte> bytes = EncodePredictor(model);
   const std::string partial = path + ".partial";
   std::FILE* file = std::fopen(partial.c_str(), "wb");
