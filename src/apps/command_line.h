@@ -37,8 +37,8 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions, BenchKvOptions, PullCommand, ListCommand, RemoveCommand,
-               TokenizeOptions, PerplexityOptions, PlanOptions, CompletionOptions>
+               BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
+               RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, CompletionOptions>
       command;
 };
 

@@ -4,6 +4,7 @@
 // First: the settings of Asio must be the same in every unit.
 #include "http/asio.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/write.hpp>
