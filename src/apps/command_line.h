@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/bench_options.h"
+#include "apps/bench_serving_options.h"
 #include "apps/engine_choice.h"
 #include "apps/hub_options.h"
 #include "apps/tool_options.h"

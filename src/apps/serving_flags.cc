@@ -52,19 +52,21 @@ void AddServerFlags(CLI::App& command, BenchServingOptions& options) {
         const bool is_line = text.find_first_of("\r\n") == std::string::npos;
         return colon != std::string::npos && colon > 0 && is_line ? "" : "wants NAME: VALUE";
       });
-  command.add_option("--connections-max", options.connections_max,
-                     "Requests on their way at once; more wait here (default 1024)")
+  command
+      .add_option("--connections-max", options.connections_max,
+                  "Requests on their way at once; more wait here (default 1000)")
       ->option_text("N")
       ->check(CLI::Range(1, kClientsMax));
-  command.add_option("--reply-seconds-max", options.reply_seconds_max,
-                     "An answer that takes longer is given up (default 600)")
+  command
+      .add_option("--reply-seconds-max", options.reply_seconds_max,
+                  "An answer that takes longer is given up (default 600)")
       ->option_text("S")
       ->check(CLI::Range(0.001, 86400.0));
 }
 
 void AddShapeFlags(CLI::App& command, BenchServingOptions& options) {
-  command.add_option("--long-share", options.shape.long_share,
-                     "Share of long prompts (default 0.15)")
+  command
+      .add_option("--long-share", options.shape.long_share, "Share of long prompts (default 0.15)")
       ->option_text("X")
       ->check(CLI::Range(0.0, 1.0));
   AddRange(command, "--short-tokens", options.shape.short_prompt,
@@ -72,8 +74,9 @@ void AddShapeFlags(CLI::App& command, BenchServingOptions& options) {
   AddRange(command, "--long-tokens", options.shape.long_prompt,
            "Tokens of long prompts (default 1500)");
   AddRange(command, "--output-tokens", options.shape.output, "Tokens of answers (default 32-96)");
-  command.add_option("--template-tokens", options.template_tokens,
-                     "What the chat template adds; taken off each prompt (default 0)")
+  command
+      .add_option("--template-tokens", options.template_tokens,
+                  "What the chat template adds; taken off each prompt (default 0)")
       ->option_text("N")
       ->check(CLI::Range(0, 1 << 16));
 }
@@ -94,7 +97,8 @@ void AddBenchServingFlags(CLI::App& command, BenchServingOptions& options) {
   command.add_option("--think-s", options.think_s, "Mean of a client's exponential pause")
       ->option_text("S")
       ->check(CLI::Range(0.0, 1e6));
-  command.add_option("--pulse", options.pulse, "So many clients, prompts of one word, 16 tokens each")
+  command
+      .add_option("--pulse", options.pulse, "So many clients, prompts of one word, 16 tokens each")
       ->option_text("N")
       ->check(CLI::Range(1, kClientsMax));
   command.add_option("--requests", options.requests, "Requests in all; of a trace: at most")
@@ -102,15 +106,17 @@ void AddBenchServingFlags(CLI::App& command, BenchServingOptions& options) {
       ->check(CLI::Range(int64_t{1}, kLoadRequestsMax));
   command.add_option("--trace", options.trace, "Open loop from t_us,prompt_tokens,output_tokens")
       ->option_text("FILE.csv");
-  command.add_option("--long-from", options.long_from,
-                     "A trace's prompts of at least so many tokens count as long")
+  command
+      .add_option("--long-from", options.long_from,
+                  "A trace's prompts of at least so many tokens count as long")
       ->option_text("N")
       ->check(CLI::Range(0, kLoadTokensMax));
   AddShapeFlags(command, options);
   command.add_option("--seed", options.seed, "Draws arrivals, lengths and words (default 1)")
       ->option_text("N");
-  command.add_option("--warm-up", options.warm_up,
-                     "Requests beforehand that aren't counted (default 1)")
+  command
+      .add_option("--warm-up", options.warm_up,
+                  "Requests beforehand that aren't counted (default 1)")
       ->option_text("N")
       ->check(CLI::Range(0, 10'000));
   command.add_option("--records", options.records, "Also writes a line for each request")

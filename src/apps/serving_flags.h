@@ -1,7 +1,7 @@
 // The flags of `remontoir bench serving`.
 #pragma once
 
-#include "apps/bench_options.h"
+#include "apps/bench_serving_options.h"
 
 namespace CLI {
 class App;

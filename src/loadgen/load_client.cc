@@ -88,7 +88,7 @@ class LoadRun {
 };
 
 // One request and its reply.
-class Exchange {
+class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(LoadRun& run, LoadRecord& record)
       : run_(run),
@@ -103,8 +103,8 @@ class Exchange {
  private:
   asio::awaitable<error_code> Connect();
   asio::awaitable<void> Read();
+  void Take(std::string_view bytes);
   // False: the exchange is over.
-  bool Take(std::string_view bytes);
   bool TakeHead();
   bool TakeBody();
   bool TakeEvent(const std::string& event);
@@ -138,11 +138,13 @@ class Exchange {
 void Exchange::ArmDeadline() {
   const int64_t left_us = record_.intended_us + run_.options_.reply_ms_max * 1000 - run_.NowUs();
   deadline_.expires_after(std::chrono::microseconds(std::max<int64_t>(left_us, 0)));
-  deadline_.async_wait([this](const error_code& error) {
-    if (error || over_) return;
-    timed_out_ = true;
+  // Its turn may come when the exchange has just ended.
+  deadline_.async_wait([weak = weak_from_this()](const error_code& error) {
+    const std::shared_ptr<Exchange> self = weak.lock();
+    if (error || self == nullptr || self->over_) return;
+    self->timed_out_ = true;
     error_code ignored;
-    socket_.close(ignored);
+    self->socket_.close(ignored);
   });
 }
 
@@ -195,18 +197,16 @@ asio::awaitable<void> Exchange::Read() {
   }
 }
 
-bool Exchange::Take(std::string_view bytes) {
+void Exchange::Take(std::string_view bytes) {
   if (record_.first_byte_us < 0) record_.first_byte_us = run_.NowUs();
   const Status fed = reader_.Feed(bytes);
   if (!fed.ok()) {
     End(reader_.has_head() ? LoadOutcome::kCutShort : LoadOutcome::kFailed, fed.message());
-    return false;
+    return;
   }
-  if (!reader_.has_head()) return true;
-  if (!head_taken_ && !TakeHead()) return false;
-  if (!TakeBody()) return false;
-  if (reader_.is_done()) TakeEnd();
-  return !over_;
+  if (!reader_.has_head()) return;
+  if (!head_taken_ && !TakeHead()) return;
+  if (TakeBody() && reader_.is_done()) TakeEnd();
 }
 
 bool Exchange::TakeHead() {
@@ -284,8 +284,8 @@ std::string LoadRun::TextOf(size_t index) const {
   const PlannedRequest& planned = plan_[index];
   const int32_t words = std::max(1, planned.prompt_tokens - options_.prompt_tokens_extra);
   const std::string prompt = PromptText(options_.seed, static_cast<int64_t>(index), words);
-  return RequestText(options_, CompletionBody(options_.endpoint, options_.model, prompt,
-                                              planned.output_tokens));
+  return RequestText(
+      options_, CompletionBody(options_.endpoint, options_.model, prompt, planned.output_tokens));
 }
 
 asio::awaitable<void> LoadRun::SleepUntil(int64_t time_us) {
@@ -303,8 +303,8 @@ asio::awaitable<void> LoadRun::Send(size_t index, int64_t intended_us, std::stri
   record.intended_us = intended_us;
   while (connections_ >= options_.connections_max) co_await freed_.async_wait(kAwait);
   ++connections_;
-  Exchange exchange(*this, record);
-  co_await exchange.Run(std::move(text));
+  const auto exchange = std::make_shared<Exchange>(*this, record);
+  co_await exchange->Run(std::move(text));
   --connections_;
   freed_.cancel_one();
 }
@@ -324,10 +324,7 @@ asio::awaitable<void> LoadRun::Client(const ClosedLoop& loop) {
     const size_t index = begun_++;
     std::string text = TextOf(index);
     ready_us += ThinkUs(loop.think_s, options_.seed, static_cast<int64_t>(index));
-    if (loop.seconds > 0 && static_cast<double>(ready_us) >= loop.seconds * 1e6) {
-      begun_ = plan_.size();
-      break;
-    }
+    if (loop.seconds > 0 && static_cast<double>(ready_us) >= loop.seconds * 1e6) break;
     co_await SleepUntil(ready_us);
     co_await Send(index, ready_us, std::move(text));
     ready_us = records_[index].ended_us;

@@ -21,10 +21,10 @@ struct LoadClientOptions {
   LoadTarget target;
   LoadEndpoint endpoint = LoadEndpoint::kChat;
   std::string model = "default";
-  HttpHeaders headers;           // sent with every request
-  uint64_t seed = 0;             // of the prompts' words and the clients' pauses
-  int connections_max = 1024;    // beyond: waits here, and is counted from its intended time
-  int64_t reply_ms_max = 600'000;  // intended time to the answer's end; beyond: given up
+  HttpHeaders headers;              // sent with every request
+  uint64_t seed = 0;                // of the prompts' words and the clients' pauses
+  int connections_max = 1000;       // beyond: waits here, and is counted from its intended time
+  int64_t reply_ms_max = 600'000;   // intended time to the answer's end; beyond: given up
   int32_t prompt_tokens_extra = 0;  // what the server's chat template adds, taken off each prompt
 };
 

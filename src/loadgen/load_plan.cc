@@ -31,9 +31,9 @@ Status CheckRange(const TokenRange& range, std::string_view name) {
   if (range.low >= 1 && range.low <= range.high && range.high <= kLoadTokensMax) {
     return Status::Ok();
   }
-  return InvalidArgument(std::string(name) + ": wants 1 <= LO <= HI <= " +
-                         std::to_string(kLoadTokensMax) + ", not " + std::to_string(range.low) +
-                         "-" + std::to_string(range.high));
+  return InvalidArgument(std::string(name) +
+                         ": wants 1 <= LO <= HI <= " + std::to_string(kLoadTokensMax) + ", not " +
+                         std::to_string(range.low) + "-" + std::to_string(range.high));
 }
 
 Status TooMany() {

@@ -39,8 +39,8 @@ using LoadPlan = std::vector<PlannedRequest>;  // sorted by time
 // Errors name the range or the share.
 Status CheckLoadShape(const LoadShape& shape);
 
-// Open loop: exponential gaps of `rate` requests a second for `seconds`, both above 0. An error when
-// none or more than kLoadRequestsMax would arrive.
+// Open loop: exponential gaps of `rate` requests a second for `seconds`, both above 0. An error
+// when none or more than kLoadRequestsMax would arrive.
 Result<LoadPlan> DrawOpenLoad(const LoadShape& shape, double rate, double seconds, uint64_t seed);
 
 // Closed loop: the lengths of that many requests, in the order in which clients take them.

@@ -25,11 +25,11 @@ std::string_view LoadOutcomeName(LoadOutcome outcome);
 // Times are microseconds after the load's start; -1: it didn't happen.
 struct LoadRecord {
   PlannedRequest planned;
-  int64_t intended_us = 0;     // when it should have been sent: latencies count from here
-  int64_t started_us = -1;     // began to connect
-  int64_t sent_us = -1;        // the request's last byte was handed to the system
-  int64_t first_byte_us = -1;  // of the reply
-  int64_t headers_us = -1;     // the reply's head was whole
+  int64_t intended_us = 0;         // when it should have been sent: latencies count from here
+  int64_t started_us = -1;         // began to connect
+  int64_t sent_us = -1;            // the request's last byte was handed to the system
+  int64_t first_byte_us = -1;      // of the reply
+  int64_t headers_us = -1;         // the reply's head was whole
   std::vector<int64_t> pieces_us;  // every chunk that brought text
   int64_t ended_us = -1;
 

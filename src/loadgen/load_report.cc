@@ -87,9 +87,8 @@ void TakeOutcome(const LoadRecord& record, LoadReport& report, Samples& samples)
 
 void TakeTokens(const LoadRecord& record, LoadReport& report) {
   if (record.pieces_us.empty()) return;
-  report.output_tokens += record.output_tokens >= 0
-                              ? record.output_tokens
-                              : static_cast<int64_t>(record.pieces_us.size());
+  report.output_tokens += record.output_tokens >= 0 ? record.output_tokens
+                                                    : static_cast<int64_t>(record.pieces_us.size());
   report.prompt_tokens +=
       record.prompt_tokens >= 0 ? record.prompt_tokens : record.planned.prompt_tokens;
 }

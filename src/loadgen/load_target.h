@@ -9,7 +9,7 @@
 namespace remontoir {
 
 struct LoadTarget {
-  std::string host;       // a name or an address, IPv6 without brackets
+  std::string host;  // a name or an address, IPv6 without brackets
   std::string port;
   std::string authority;  // for the Host header
   std::string path;       // before "/v1/...": empty or "/base", never with a slash at its end

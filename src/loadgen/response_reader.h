@@ -17,8 +17,8 @@ class ResponseReader {
   ResponseReader(size_t header_bytes_max, size_t body_bytes_max);
   ~ResponseReader();
 
-  // Bytes in the order in which they came, in any pieces. Errors say what is malformed or too large;
-  // then nothing more may be fed. Bytes after the response's end are left out.
+  // Bytes in the order in which they came, in any pieces. Errors say what is malformed or too
+  // large; then nothing more may be fed. Bytes after the response's end are left out.
   Status Feed(std::string_view bytes);
   // The sender has closed: the end of a body without a length, an error anywhere else.
   Status FeedEnd();

@@ -122,13 +122,12 @@ TEST(LoadReport, FilesWhatWasNotAnsweredByItsKind) {
   EXPECT_EQ(report.answered, 1);
   EXPECT_EQ(report.refused, 3);
   EXPECT_EQ(report.failed, 4);
-  EXPECT_EQ(report.not_answered,
-            (std::map<std::string, int64_t>{{"429", 2},
-                                            {"503", 1},
-                                            {"400", 1},
-                                            {"failed", 1},
-                                            {"unreachable", 1},
-                                            {"cut short", 1}}));
+  EXPECT_EQ(report.not_answered, (std::map<std::string, int64_t>{{"429", 2},
+                                                                 {"503", 1},
+                                                                 {"400", 1},
+                                                                 {"failed", 1},
+                                                                 {"unreachable", 1},
+                                                                 {"cut short", 1}}));
   EXPECT_EQ(report.first_error, "so it was");
   EXPECT_EQ(report.refusal_ms.count, 3);
   EXPECT_EQ(report.refusal_ms.max, 4);
