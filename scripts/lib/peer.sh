@@ -11,7 +11,8 @@ PEER_FLAGS="-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DLLAMA_OPENSSL=OFF -DLL
 # peer_engine 1/3: its library, built for this machine once (about 15 minutes).
 peer_engine() {
   # A build serves the processor that it was made on.
-  local stamp="llama-cpp-python $PEER_VERSION $(grep -m1 '^flags' /proc/cpuinfo | sha256sum | cut -c1-16)"
+  local stamp
+  stamp="llama-cpp-python $PEER_VERSION $(grep -m1 '^flags' /proc/cpuinfo | sha256sum | cut -c1-16)"
   mkdir -p "$PEER"
   if [ "$(cat "$PEER/installed" 2>/dev/null)" != "$stamp" ]; then
     step "$1" "building llama.cpp for this machine (build/peer/build.log)"
