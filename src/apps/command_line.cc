@@ -1,4 +1,4 @@
-// CLI11 stays in this file: flags become configuration keys and plain options.
+// CLI11 stays in this file and serving_flags.cc: flags become configuration keys and plain options.
 #include "apps/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 
 #include "apps/completion.h"
 #include "apps/help_text.h"
+#include "apps/serving_flags.h"
 #include "config/edit_distance.h"
 #include "config/keys.h"
 #include "config/load.h"
@@ -349,9 +350,11 @@ struct BenchCommands {
   CLI::App* engine = nullptr;
   CLI::App* kernels = nullptr;
   CLI::App* kv = nullptr;
+  CLI::App* serving = nullptr;
   BenchEngineOptions engine_options;
   BenchKernelsOptions kernels_options;
   BenchKvOptions kv_options;
+  BenchServingOptions serving_options;
 };
 
 void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
@@ -365,6 +368,9 @@ void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
   commands.kv =
       bench->add_subcommand("kv", "Room for keys and values, and first tokens from cache");
   AddBenchKvFlags(*commands.kv, commands.kv_options);
+  commands.serving = bench->add_subcommand("serving", "A running server under load, over HTTP");
+  commands.serving->footer(kBenchServingFooter);
+  AddBenchServingFlags(*commands.serving, commands.serving_options);
 }
 
 // The one of `known` that `word` was most likely meant to be; empty when none is near.
@@ -526,6 +532,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchKernelsOptions>(std::move(commands.bench.kernels_options));
   } else if (commands.bench.kv->parsed()) {
     invocation.command.emplace<BenchKvOptions>(std::move(commands.bench.kv_options));
+  } else if (commands.bench.serving->parsed()) {
+    invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
   }
   return Status::Ok();
 }

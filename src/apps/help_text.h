@@ -106,8 +106,21 @@ Examples:
   remontoir bench kernels --isa avx2
   remontoir bench kernels --filter _product
   remontoir bench kv --model model.gguf
+  remontoir bench serving --clients 8 --requests 100
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
 the same rows beside a peer engine.)";
+
+inline constexpr const char* kBenchServingFooter = R"(
+Examples:
+  remontoir bench serving --clients 8 --requests 100               closed loop: what the server can do
+  remontoir bench serving --rate 0.8 --seconds 600 --seed 7        open loop: arrivals come as they come
+  remontoir bench serving --pulse 100 --requests 200               minimal prompts, 16 tokens each
+  remontoir bench serving --trace arrivals.csv --rate 2            recorded arrivals, stretched
+  remontoir bench serving --url http://127.0.0.1:9000 --model m --header "x-slo-ttft-ms: 500" ...
+
+Works against any OpenAI-compatible server. In an open loop every latency counts from the moment at which
+the request should have been sent, so a server that stalls can't hide whom it kept waiting. The same seed
+draws the same arrivals, lengths and words. docs/load.md says what the numbers mean.)";
 
 }  // namespace remontoir

@@ -6,6 +6,7 @@
 #include "apps/bench_engine.h"
 #include "apps/bench_kernels.h"
 #include "apps/bench_kv.h"
+#include "apps/bench_serving.h"
 #include "apps/command_line.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
@@ -36,6 +37,9 @@ struct Dispatcher {
     return BenchKernels(options, stdout);
   }
   Status operator()(const BenchKvOptions& options) const { return BenchKv(options, stdout); }
+  Status operator()(const BenchServingOptions& options) const {
+    return BenchServing(options, stdout);
+  }
   Status operator()(const PullCommand& command) const { return Pull(command, stdout); }
   Status operator()(const ListCommand& command) const { return List(command, stdout); }
   Status operator()(const RemoveCommand& command) const { return Remove(command, stdout); }
