@@ -128,13 +128,12 @@ TEST(ParseConfig, RefusesWithPlaceKeyAndReason) {
 TEST(ParseConfig, NotesWhatHasNoEffectYet) {
   const Result<LoadedConfig> loaded = ParseConfig(
       "kv_cache:\n  strategy: dynamic\n  type: q8_0\n  prealloc_buckets: [64]\n"
-      "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: adaptive\n"
-      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: exact\n",
+      "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: legacy\n"
+      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: auto\n  block: 32\n",
       "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_THAT(loaded->notes,
-              ElementsAre("dynamic_batching.policy: adaptive: accepted, no effect yet",
-                          "engine.ttft_slo_ms: accepted, no effect yet"));
+  EXPECT_THAT(loaded->notes, ElementsAre("attention.mode: auto: accepted, no effect yet",
+                                         "attention.block: accepted, no effect yet"));
 }
 
 TEST(ReadMemorySize, KnowsBinaryAndDecimalUnits) {
