@@ -2,7 +2,6 @@
 #include "server/server_metrics.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace remontoir {
 
@@ -16,7 +15,6 @@ void GenerationMeter::FirstToken(int64_t ttft_us) {
   ttft_us_ = ttft_us;
   metrics_->first_token.Observe(ttft_us);
   if (ttft_predicted_us_ <= 0) return;  // nothing was predicted
-  metrics_->prediction_error.Observe(std::abs(ttft_us - ttft_predicted_us_));
   // Beyond the last bound anyway where it is cut.
   constexpr int64_t kUsMax = int64_t{1} << 50;
   metrics_->prediction_ratio.Observe(std::min(ttft_us, kUsMax) * 1000 / ttft_predicted_us_);

@@ -65,10 +65,6 @@ struct ServerMetrics : MetricSet {
        "vllm:request_generation_tokens"},
       kTokenBounds);
 
-  Histogram& prediction_error = AddHistogram(
-      {"remontoir_first_token_prediction_error_seconds",
-       "Between the time to the first token and what was predicted for it, either way"},
-      kFirstTokenBounds);
   Histogram& prediction_ratio =
       AddHistogram({"remontoir_first_token_prediction_ratio",
                     "Time to the first token by what was predicted for it; 1: as predicted"},

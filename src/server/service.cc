@@ -20,7 +20,6 @@
 #include "base/random.h"
 #include "http/sse.h"
 #include "metrics/exposition.h"
-#include "server/admission_bound.h"
 #include "server/arrival_log.h"
 #include "server/chat_handler.h"
 #include "server/completion_handler.h"
@@ -323,12 +322,11 @@ void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
 std::optional<ErrorBody> ServiceImpl::EarlyRefusal(const HttpRequest& request,
                                                    const ScheduleHeaders& schedule) const {
   Engine& engine = *model_->engine;
+  if (engine.stats().waiting >= model_->engine_queue_max) return QueueFull();
   const int64_t deadline_us = DeadlineUs(schedule, model_->schedule);
-  const bool full = engine.stats().waiting >= model_->engine_queue_max;
-  if (!full && deadline_us == 0) return std::nullopt;
-  const AdmissionFacts facts =
-      PredictAtLeast(engine, deadline_us, FirstPriorityOf(schedule, request.body));
-  if (full) return QueueFull(facts.retry_us);
+  if (deadline_us == 0) return std::nullopt;
+  const AdmissionFacts facts = engine.PredictAtLeast(/*prompt_tokens=*/1, deadline_us,
+                                                     FirstPriorityOf(schedule, request.body));
   if (facts.first_token_us <= deadline_us) return std::nullopt;
   return DeadlineUnmet(facts.first_token_us, deadline_us, facts.retry_us);
 }
