@@ -49,11 +49,14 @@ class RotatedFile {
   }
 
  private:
-  Status Error(const char* what) const { return IoError(path_ + ": " + what + ": " + std::strerror(errno)); }
+  Status Error(const char* what) const {
+    return IoError(path_ + ": " + what + ": " + std::strerror(errno));
+  }
 
   Status Open() {
     // Not to wait for the reader of a pipe.
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
+    descriptor_ =
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
     if (descriptor_ < 0) return Error("can't be opened");
     struct stat facts = {};
     if (::fstat(descriptor_, &facts) != 0) return Error("can't be read");
@@ -162,10 +165,10 @@ void ArrivalLog::End(Ticket ticket, int64_t output_tokens) {
 void ArrivalLog::WriteFirst() {
   const Entry& entry = entries_.front();
   char line[112];
-  const int length = std::snprintf(
-      line, sizeof line, "%lld,%lld,%lld,%d,0\n", static_cast<long long>(entry.unix_us),
-      static_cast<long long>(entry.prompt_tokens), static_cast<long long>(entry.output_tokens),
-      entry.client_cell);
+  const int length = std::snprintf(line, sizeof line, "%lld,%lld,%lld,%d,0\n",
+                                   static_cast<long long>(entry.unix_us),
+                                   static_cast<long long>(entry.prompt_tokens),
+                                   static_cast<long long>(entry.output_tokens), entry.client_cell);
   entries_.pop_front();
   ++first_ticket_;
   const std::lock_guard lock(mutex_);

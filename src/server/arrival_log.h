@@ -15,9 +15,9 @@
 namespace remontoir {
 
 struct ArrivalLogOptions {
-  std::string path = {};                       // empty: none is kept
-  int64_t bytes_max = int64_t{64} << 20;       // on disk, of PATH and PATH.1 together
-  size_t unended_max = 4096;                   // requests whose end is awaited; see Begin
+  std::string path = {};                         // empty: none is kept
+  int64_t bytes_max = int64_t{64} << 20;         // on disk, of PATH and PATH.1 together
+  size_t unended_max = 4096;                     // requests whose end is awaited; see Begin
   size_t unwritten_bytes_max = size_t{1} << 20;  // beyond: lines are lost
 };
 
@@ -68,8 +68,8 @@ class ArrivalLog {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::string unwritten_;
-  bool lost_ = false;     // a line found no room in unwritten_
-  bool failed_ = false;   // nothing is taken any more
+  bool lost_ = false;    // a line found no room in unwritten_
+  bool failed_ = false;  // nothing is taken any more
   bool closing_ = false;
   std::thread thread_;
 };

@@ -111,7 +111,7 @@ GenerationStream::State GenerationStream::Pump(TimePoint now) {
   if (done_) return State::kDone;
   if (exchange_->pending_bytes() > kPauseAtPendingBytes) return State::kPaused;
   FindPlaced();
-  // Headers leave before the first token, as soon as its round is known.
+  // A stream's headers leave before the first token, as soon as its round is known.
   if (streams_ && !stream_begun_ && placed_.has_value()) BeginStream();
   int budget = kEventsAPump;
   TokenEvent event;
@@ -160,6 +160,7 @@ void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoin
 
 void GenerationStream::BeginStream() {
   stream_begun_ = true;
+  FindPlaced();  // it may be since Pump looked
   HttpHeaders headers = HeadersSoFar();
   headers.Add(kHeaderCacheControl, "no-cache");
   headers.Add(kHeaderAccelBuffering, "no");

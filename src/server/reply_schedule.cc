@@ -17,8 +17,7 @@ std::string NearestMs(int64_t us) { return std::to_string((us + kUsPerMs / 2) / 
 
 HttpHeaders ScheduleReplyHeaders(const ReplySchedule& schedule) {
   HttpHeaders headers = {
-      {kHeaderTtftPredictedMs,
-       std::to_string(RoundedUpMs(schedule.ttft_predicted_us))},
+      {kHeaderTtftPredictedMs, std::to_string(RoundedUpMs(schedule.ttft_predicted_us))},
       {kHeaderBatchPolicy, std::string(Name(schedule.policy))},
   };
   if (!schedule.round.has_value()) return headers;

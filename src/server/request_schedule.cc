@@ -82,7 +82,8 @@ std::optional<ErrorBody> ReadScheduleHeaders(const HttpHeaders& headers,
 
 int32_t FirstPriorityOf(const ScheduleHeaders& schedule, std::string_view body) {
   if (schedule.priority.has_value()) return *schedule.priority;
-  const bool may_say = body.size() > kBodyBytesSearched || body.find("\"priority\"") != std::string_view::npos;
+  const bool may_say =
+      body.size() > kBodyBytesSearched || body.find("\"priority\"") != std::string_view::npos;
   return may_say ? kPriorityMin : 0;
 }
 

@@ -87,7 +87,8 @@ TEST(Timings, StandLastInWholeAnswersAndChunks) {
   const std::string end = ",\"remontoir\":" + fields.Take() + "}";
   for (const std::string& json :
        {ChatCompletionJson(kHead, {&choice, 1}, {}, &timings),
-        CompletionJson(kHead, {&choice, 1}, {}, &timings), ChatChunkJson(kHead, choice, {}, &timings),
+        CompletionJson(kHead, {&choice, 1}, {}, &timings),
+        ChatChunkJson(kHead, choice, {}, &timings),
         CompletionChunkJson(kHead, choice, {true, Usage{}}, &timings),
         ChatUsageChunkJson(kHead, {}, &timings), CompletionUsageChunkJson(kHead, {}, &timings)}) {
     EXPECT_TRUE(json.ends_with(end)) << json;
@@ -178,8 +179,12 @@ TEST(ModelListJson, GivesTheContextLength) {
 }
 
 TEST(ErrorBody, AdvisesARetryWithinWhatClientsHeed) {
-  const std::pair<int64_t, int> cases[] = {{0, 300},          {299'000, 300},    {300'000, 300},
-                                           {300'001, 301},    {5'000'000, 5000}, {120'000'001, 120'000},
+  const std::pair<int64_t, int> cases[] = {{0, 300},
+                                           {299'000, 300},
+                                           {300'000, 300},
+                                           {300'001, 301},
+                                           {5'000'000, 5000},
+                                           {120'000'001, 120'000},
                                            {int64_t{1} << 62, 120'000}};
   for (const auto& [retry_us, retry_ms] : cases) {
     EXPECT_EQ(QueueFull(retry_us).retry_after_ms, retry_ms) << retry_us;
@@ -188,10 +193,11 @@ TEST(ErrorBody, AdvisesARetryWithinWhatClientsHeed) {
 }
 
 TEST(ErrorBody, NamesThePredictionAndTheDeadline) {
-  EXPECT_EQ(ToJson(DeadlineUnmet(1'200'001, 500'000, 0)),
-            R"({"error":{"message":"The first token is predicted after 1201 ms, later than the 500 )"
-            R"(ms that the request allows","type":"rate_limit_error","param":null,)"
-            R"("code":"deadline_unmet","ttft_predicted_ms":1201,"ttft_slo_ms":500}})");
+  EXPECT_EQ(
+      ToJson(DeadlineUnmet(1'200'001, 500'000, 0)),
+      R"({"error":{"message":"The first token is predicted after 1201 ms, later than the 500 )"
+      R"(ms that the request allows","type":"rate_limit_error","param":null,)"
+      R"("code":"deadline_unmet","ttft_predicted_ms":1201,"ttft_slo_ms":500}})");
   EXPECT_EQ(DeadlineUnmet(1'200'001, 500'000, 0).http_status, 429);
 }
 

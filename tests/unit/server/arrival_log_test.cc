@@ -71,9 +71,8 @@ TEST_F(ArrivalLogTest, WaitsForABoundedNumberOfEnds) {
     log.End(first, 9);  // too late
     log.End(third, 9);
   }
-  EXPECT_THAT(LinesOf(path_),
-              ElementsAre(kNames, MatchesRegex("1,1,0,.*"), MatchesRegex("2,2,0,.*"),
-                          MatchesRegex("3,3,9,.*")));
+  EXPECT_THAT(LinesOf(path_), ElementsAre(kNames, MatchesRegex("1,1,0,.*"),
+                                          MatchesRegex("2,2,0,.*"), MatchesRegex("3,3,9,.*")));
 }
 
 // Clients are told apart by a hash that another process can't repeat.
@@ -89,7 +88,8 @@ TEST_F(ArrivalLogTest, TellsClientsByACellThatChangesWithTheProcess) {
     std::vector<int> found;
     for (const std::string& line : LinesOf(path_)) {
       if (line == kNames) continue;
-      found.push_back(std::stoi(line.substr(line.find(',', line.find(',', line.find(',') + 1) + 1) + 1)));
+      found.push_back(
+          std::stoi(line.substr(line.find(',', line.find(',', line.find(',') + 1) + 1) + 1)));
     }
     return found;
   };

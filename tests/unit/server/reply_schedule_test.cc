@@ -18,9 +18,8 @@ Fields FieldsOf(const ReplySchedule& schedule) {
 }
 
 TEST(ScheduleReplyHeaders, LeaveOutWhatIsNotKnown) {
-  EXPECT_EQ(
-      FieldsOf({.policy = SchedulingPolicy::kAdaptive, .ttft_predicted_us = 1}),
-      (Fields{{"X-TTFT-Predicted-Ms", "1"}, {"X-Batch-Policy", "adaptive"}}));
+  EXPECT_EQ(FieldsOf({.policy = SchedulingPolicy::kAdaptive, .ttft_predicted_us = 1}),
+            (Fields{{"X-TTFT-Predicted-Ms", "1"}, {"X-Batch-Policy", "adaptive"}}));
 }
 
 TEST(ScheduleReplyHeaders, AreWholeMilliseconds) {

@@ -54,9 +54,7 @@ TEST(ReadScheduleHeaders, RefuseAnyOtherValueByName) {
   } kCases[] = {
       {"x-priority", "X-Priority", {"", "high", "101", "-101", "1.5", "5 ", "99999999999", "+1"}},
       {"x-no-batch", "X-No-Batch", {"", "1", "yes", "true,true", "t", "no", "0", "on"}},
-      {"X-Slo-Ttft-Ms",
-       "x-slo-ttft-ms",
-       {"", "0", "-5", "nan", "inf", "250ms", "3600001", "0x10"}},
+      {"X-Slo-Ttft-Ms", "x-slo-ttft-ms", {"", "0", "-5", "nan", "inf", "250ms", "3600001", "0x10"}},
       {"x-timings", "X-Timings", {"", "1", "yes", "all", "-", "tru", "TRUE!", "null"}},
   };
   for (const auto& test : kCases) {

@@ -208,9 +208,10 @@ TEST(Timings, StandInTheLastChunkOfAStream) {
   ServiceUnderTest test;
   test.Start();
   for (const std::string path : {kCompletions, kChat}) {
-    for (const std::string fields : {"", R"(,"stream_options":{"include_usage":true})", R"(,"n":2)"}) {
-      const std::string prompt = path == kChat ? R"("messages":[{"role":"user","content":"a"}])"
-                                               : R"("prompt":"a")";
+    for (const std::string fields :
+         {"", R"(,"stream_options":{"include_usage":true})", R"(,"n":2)"}) {
+      const std::string prompt =
+          path == kChat ? R"("messages":[{"role":"user","content":"a"}])" : R"("prompt":"a")";
       const std::string body =
           "{" + prompt + R"(,"temperature":0,"max_tokens":3,"stream":true)" + fields + "}";
       SCOPED_TRACE(path + body);
@@ -239,7 +240,7 @@ TEST(Deadline, ThatCantBeMetIsRefusedWithThePrediction) {
     size_t prompt_tokens;
     bool stream;
   } kCases[] = {
-      {"1", 1, false},     // known before the prompt is read
+      {"1", 1, false},  // known before the prompt is read
       {"1", 400, true},
       {"100", 400, false},  // known once it is
       {"100", 400, true},
@@ -309,10 +310,10 @@ TEST(ArrivalLogOfService, HoldsTimesAndCountsOfWhatTheEngineTook) {
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
-  EXPECT_THAT(lines, ElementsAre("t_us,prompt_tokens,output_tokens,client_cell,device",
-                                 MatchesRegex("[0-9]+,2,4,[0-9]+,0"),
-                                 MatchesRegex("[0-9]+,3,10,[0-9]+,0"),
-                                 MatchesRegex("[0-9]+,1,2,[0-9]+,0")));
+  EXPECT_THAT(lines,
+              ElementsAre("t_us,prompt_tokens,output_tokens,client_cell,device",
+                          MatchesRegex("[0-9]+,2,4,[0-9]+,0"), MatchesRegex("[0-9]+,3,10,[0-9]+,0"),
+                          MatchesRegex("[0-9]+,1,2,[0-9]+,0")));
 }
 
 }  // namespace
