@@ -11,7 +11,12 @@ namespace {
 constexpr int32_t kReads = 1000;
 
 SequenceState Prompt(int32_t tokens, int64_t arrived_us = 0, int32_t answer = 10) {
-  return {{arrived_us}, {tokens, tokens, 0, tokens - 1, kReads}, {.pages = 1}, 0, false, answer};
+  return {{arrived_us},
+          {tokens, tokens, 0, tokens - 1, kReads},
+          {.pages = 1},
+          0,
+          false,
+          answer};
 }
 SequenceState Decoder(int32_t answer) {
   return {{0}, {10, 11, 10, 9, kReads}, {.pages = 1}, 0, false, answer};
