@@ -13,7 +13,7 @@
 #include "base/notifier.h"
 #include "engine/engine.h"
 #include "http/http_server.h"
-#include "server/arrival_log.h"
+#include "server/arrival_writer.h"
 #include "server/choice_stream.h"
 #include "server/generation_plan.h"
 #include "server/server_metrics.h"
@@ -39,7 +39,7 @@ class ReplyWriter {
 
 // Where a request's arrival is written down. `log` may be null: nowhere.
 struct ArrivalNote {
-  ArrivalLog* log = nullptr;  // outlives the stream
+  ArrivalWriter* log = nullptr;  // outlives the stream
   std::string client = {};    // who asks: a key or an address
 };
 
@@ -123,8 +123,8 @@ class GenerationStream {
   std::shared_ptr<HttpExchange> exchange_;
   ReplyWriter* writer_ = nullptr;
   std::optional<GenerationMeter> meter_;  // since Start
-  ArrivalLog* arrival_log_ = nullptr;
-  std::optional<ArrivalLog::Ticket> arrival_;
+  ArrivalWriter* arrival_log_ = nullptr;
+  std::optional<ArrivalWriter::Ticket> arrival_;
   std::optional<size_t> placed_;  // the choice that was first seen to be placed
   bool stream_begun_ = false;
   bool done_ = false;

@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "http/sse.h"
 #include "metrics/exposition.h"
-#include "server/arrival_log.h"
+#include "server/arrival_writer.h"
 #include "server/chat_handler.h"
 #include "server/completion_handler.h"
 #include "server/endpoints.h"
@@ -139,7 +139,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   Notifier engine_events_;
   std::optional<ServedModel> model_;
   int64_t model_since_ = 0;                  // Unix seconds
-  std::unique_ptr<ArrivalLog> arrival_log_;  // null: none is kept
+  std::unique_ptr<ArrivalWriter> arrival_log_;  // null: none is kept
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
@@ -172,7 +172,7 @@ void ServiceImpl::Run() {
   // Not before: a thread made in Create would take signals that its caller is yet to block.
   text_worker_ = std::make_unique<TextWorker>(options_.text_queue_max);
   if (!options_.arrival_log.path.empty()) {
-    arrival_log_ = std::make_unique<ArrivalLog>(options_.arrival_log, clock_);
+    arrival_log_ = std::make_unique<ArrivalWriter>(options_.arrival_log, clock_);
   }
   server_->Run();
   // From here on nothing looks at the model any more.

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "http/http_server.h"
 #include "server/api_keys.h"
-#include "server/arrival_log.h"
+#include "server/arrival_writer.h"
 #include "server/served_model.h"
 
 namespace remontoir {
@@ -22,7 +22,7 @@ struct ServiceOptions {
   bool dynamic = false;         // kv_cache.strategy, for replies that generate nothing
   // A stream's headers wait so long for the round that they tell of, then they go without it.
   int64_t stream_headers_held_ms = 5000;
-  ArrivalLogOptions arrival_log = {};
+  ArrivalWriterOptions arrival_log = {};
 };
 
 class Service {

@@ -312,8 +312,8 @@ TEST(ArrivalLogOfService, HoldsTimesAndCountsOfWhatTheEngineTook) {
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   EXPECT_THAT(lines,
               ElementsAre("t_us,prompt_tokens,output_tokens,client_cell,device",
-                          MatchesRegex("[0-9]+,2,4,[0-9]+,0"), MatchesRegex("[0-9]+,3,10,[0-9]+,0"),
-                          MatchesRegex("[0-9]+,1,2,[0-9]+,0")));
+                          MatchesRegex("[0-9]+,2,4,[0-9]+,"), MatchesRegex("[0-9]+,3,10,[0-9]+,"),
+                          MatchesRegex("[0-9]+,1,2,[0-9]+,")));
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
 // The order of lines on the event loop, the file on a thread of its own.
-#include "server/arrival_log.h"
+#include "server/arrival_writer.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr char kNames[] = "t_us,prompt_tokens,output_tokens,client_cell,device\n";
 constexpr auto kWritePeriod = std::chrono::milliseconds(500);
+constexpr size_t kLineBytesMax = 112;
 constexpr size_t kWriteAtBytes = 64 << 10;
 
 // The file and its predecessor. Used by one thread.
@@ -62,17 +64,26 @@ class RotatedFile {
     if (::fstat(descriptor_, &facts) != 0) return Error("can't be read");
     if (!S_ISREG(facts.st_mode)) return IoError(path_ + ": is not a file");
     bytes_ = facts.st_size;
-    // The last line of another process may lack its end; a reader then finds it on its own line.
-    if (bytes_ > 0 && !EndsWithLine()) REM_RETURN_IF_ERROR(WriteAll("\n"));
+    REM_RETURN_IF_ERROR(CutLine());
     return bytes_ > 0 ? Status::Ok() : WriteAll(kNames);
   }
 
-  bool EndsWithLine() const {
+  // The last line of a process that broke off may lack its end.
+  Status CutLine() {
+    std::array<char, 2 * kLineBytesMax> tail;
     const int reader = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-    char last = '\n';
-    const bool read = reader >= 0 && ::pread(reader, &last, 1, bytes_ - 1) == 1;
-    if (reader >= 0) ::close(reader);
-    return !read || last == '\n';
+    if (reader < 0) return Error("can't be read");
+    const int64_t begin = std::max<int64_t>(bytes_ - static_cast<int64_t>(tail.size()), 0);
+    const ssize_t size = ::pread(reader, tail.data(), tail.size(), begin);
+    ::close(reader);
+    if (size < 0) return Error("can't be read");
+    const size_t end = std::string_view(tail.data(), static_cast<size_t>(size)).rfind('\n');
+    const int64_t whole = end == std::string_view::npos ? 0 : begin + static_cast<int64_t>(end) + 1;
+    if (whole == bytes_) return Status::Ok();
+    if (whole == 0) return IoError(path_ + ": holds something else than lines of arrivals");
+    if (::ftruncate(descriptor_, whole) != 0) return Error("can't be cut");
+    bytes_ = whole;
+    return Status::Ok();
   }
 
   // Of as many lines as the file may still hold; at least one in a file that is new.
@@ -116,14 +127,14 @@ class RotatedFile {
 
 }  // namespace
 
-ArrivalLog::ArrivalLog(ArrivalLogOptions options, const Clock& clock)
+ArrivalWriter::ArrivalWriter(ArrivalWriterOptions options, const Clock& clock)
     : options_(std::move(options)),
       unix_us_at_zero_(clock.UnixSeconds() * 1'000'000 - clock.Now().us),
       salt_{SystemRandomBits(), SystemRandomBits()} {
   thread_ = std::thread([this] { Run(); });
 }
 
-ArrivalLog::~ArrivalLog() {
+ArrivalWriter::~ArrivalWriter() {
   while (!entries_.empty()) WriteFirst();
   {
     const std::lock_guard lock(mutex_);
@@ -133,7 +144,7 @@ ArrivalLog::~ArrivalLog() {
   thread_.join();
 }
 
-int32_t ArrivalLog::CellOf(std::string_view client) const {
+int32_t ArrivalWriter::CellOf(std::string_view client) const {
   std::string salted(sizeof salt_, '\0');
   std::memcpy(salted.data(), salt_.data(), sizeof salt_);
   salted += client;
@@ -145,7 +156,7 @@ int32_t ArrivalLog::CellOf(std::string_view client) const {
   return digest[0] % kClientCells;
 }
 
-ArrivalLog::Ticket ArrivalLog::Begin(TimePoint arrived, int64_t prompt_tokens,
+ArrivalWriter::Ticket ArrivalWriter::Begin(TimePoint arrived, int64_t prompt_tokens,
                                      std::string_view client) {
   if (entries_.size() >= options_.unended_max) WriteFirst();
   entries_.push_back({.unix_us = unix_us_at_zero_ + arrived.us,
@@ -154,7 +165,7 @@ ArrivalLog::Ticket ArrivalLog::Begin(TimePoint arrived, int64_t prompt_tokens,
   return first_ticket_ + entries_.size() - 1;
 }
 
-void ArrivalLog::End(Ticket ticket, int64_t output_tokens) {
+void ArrivalWriter::End(Ticket ticket, int64_t output_tokens) {
   if (ticket < first_ticket_) return;  // written without its end
   Entry& entry = entries_.at(ticket - first_ticket_);
   entry.output_tokens = output_tokens;
@@ -162,10 +173,10 @@ void ArrivalLog::End(Ticket ticket, int64_t output_tokens) {
   while (!entries_.empty() && entries_.front().ended) WriteFirst();
 }
 
-void ArrivalLog::WriteFirst() {
+void ArrivalWriter::WriteFirst() {
   const Entry& entry = entries_.front();
-  char line[112];
-  const int length = std::snprintf(line, sizeof line, "%lld,%lld,%lld,%d,0\n",
+  char line[kLineBytesMax];
+  const int length = std::snprintf(line, sizeof line, "%lld,%lld,%lld,%d,\n",
                                    static_cast<long long>(entry.unix_us),
                                    static_cast<long long>(entry.prompt_tokens),
                                    static_cast<long long>(entry.output_tokens), entry.client_cell);
@@ -181,7 +192,7 @@ void ArrivalLog::WriteFirst() {
   if (unwritten_.size() >= kWriteAtBytes) wake_.notify_one();
 }
 
-void ArrivalLog::Run() {
+void ArrivalWriter::Run() {
   RotatedFile file(options_.path, options_.bytes_max);
   std::string lines;
   bool told_of_loss = false;

@@ -14,7 +14,7 @@
 
 namespace remontoir {
 
-struct ArrivalLogOptions {
+struct ArrivalWriterOptions {
   std::string path = {};                         // empty: none is kept
   int64_t bytes_max = int64_t{64} << 20;         // on disk, of PATH and PATH.1 together
   size_t unended_max = 4096;                     // requests whose end is awaited; see Begin
@@ -24,19 +24,19 @@ struct ArrivalLogOptions {
 // Lines of CSV in order of arrival, behind a line of names:
 //   t_us,prompt_tokens,output_tokens,client_cell,device
 // t_us: microseconds since 1970; client_cell: 0 ... 63, of a hash whose salt nobody keeps; device:
-// 0, as nothing is known of it. No text, no address, no key. Writing is another thread's work; the
+// empty, as nothing is known of it. No text, no address, no key. Writing is another thread's work; the
 // first error ends it with a warning, and the server goes on.
-class ArrivalLog {
+class ArrivalWriter {
  public:
   // Identifies a request from Begin to End.
   using Ticket = uint64_t;
   static constexpr int32_t kClientCells = 64;
 
-  ArrivalLog(ArrivalLogOptions options, const Clock& clock);
+  ArrivalWriter(ArrivalWriterOptions options, const Clock& clock);
   // Writes what is there; requests that never ended have no output tokens.
-  ~ArrivalLog();
-  ArrivalLog(const ArrivalLog&) = delete;
-  ArrivalLog& operator=(const ArrivalLog&) = delete;
+  ~ArrivalWriter();
+  ArrivalWriter(const ArrivalWriter&) = delete;
+  ArrivalWriter& operator=(const ArrivalWriter&) = delete;
 
   // The event loop, as End. A request came, not before the one of the last call. client: who sent
   // it, a key or an address. Its line, and all later ones, wait for its end; once unended_max
@@ -56,7 +56,7 @@ class ArrivalLog {
   int32_t CellOf(std::string_view client) const;
   void WriteFirst();
 
-  const ArrivalLogOptions options_;
+  const ArrivalWriterOptions options_;
   const int64_t unix_us_at_zero_;  // of the clock
   const std::array<uint64_t, 2> salt_;
 

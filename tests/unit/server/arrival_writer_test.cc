@@ -1,5 +1,5 @@
 // The arrival log as a file: its lines, their order, its bounds and what becomes of errors.
-#include "server/arrival_log.h"
+#include "server/arrival_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,20 +28,20 @@ std::vector<std::string> LinesOf(const std::string& path) {
   return lines;
 }
 
-class ArrivalLogTest : public ::testing::Test {
+class ArrivalWriterTest : public ::testing::Test {
  protected:
-  ArrivalLogTest() { clock_.AdvanceUs(5'000'000); }
+  ArrivalWriterTest() { clock_.AdvanceUs(5'000'000); }
 
-  ArrivalLogOptions Options() const { return {.path = path_}; }
+  ArrivalWriterOptions Options() const { return {.path = path_}; }
 
   const TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/arrivals.csv";
   ManualClock clock_;
 };
 
-TEST_F(ArrivalLogTest, KeepsTheOrderOfArrivalWhateverEndsFirst) {
+TEST_F(ArrivalWriterTest, KeepsTheOrderOfArrivalWhateverEndsFirst) {
   {
-    ArrivalLog log(Options(), clock_);
+    ArrivalWriter log(Options(), clock_);
     const auto first = log.Begin(TimePoint{5'000'001}, 10, "a");
     const auto second = log.Begin(TimePoint{6'000'000}, 20, "a");
     log.End(second, 2);
@@ -51,20 +51,20 @@ TEST_F(ArrivalLogTest, KeepsTheOrderOfArrivalWhateverEndsFirst) {
     log.Begin(TimePoint{8'000'000}, 40, "a");  // never ends
   }
   const auto lines = LinesOf(path_);
-  EXPECT_THAT(lines, ElementsAre(kNames, MatchesRegex("5000001,10,1,[0-9]+,0"),
-                                 MatchesRegex("6000000,20,2,[0-9]+,0"),
-                                 MatchesRegex("7000000,30,3,[0-9]+,0"),
-                                 MatchesRegex("8000000,40,0,[0-9]+,0")));
+  EXPECT_THAT(lines, ElementsAre(kNames, MatchesRegex("5000001,10,1,[0-9]+,"),
+                                 MatchesRegex("6000000,20,2,[0-9]+,"),
+                                 MatchesRegex("7000000,30,3,[0-9]+,"),
+                                 MatchesRegex("8000000,40,0,[0-9]+,")));
   struct stat facts = {};
   ASSERT_EQ(::stat(path_.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
 }
 
-TEST_F(ArrivalLogTest, WaitsForABoundedNumberOfEnds) {
-  ArrivalLogOptions options = Options();
+TEST_F(ArrivalWriterTest, WaitsForABoundedNumberOfEnds) {
+  ArrivalWriterOptions options = Options();
   options.unended_max = 2;
   {
-    ArrivalLog log(options, clock_);
+    ArrivalWriter log(options, clock_);
     const auto first = log.Begin(TimePoint{1}, 1, "a");
     log.Begin(TimePoint{2}, 2, "a");
     const auto third = log.Begin(TimePoint{3}, 3, "a");
@@ -76,11 +76,11 @@ TEST_F(ArrivalLogTest, WaitsForABoundedNumberOfEnds) {
 }
 
 // Clients are told apart by a hash that another process can't repeat.
-TEST_F(ArrivalLogTest, TellsClientsByACellThatChangesWithTheProcess) {
+TEST_F(ArrivalWriterTest, TellsClientsByACellThatChangesWithTheProcess) {
   const auto cells = [this] {
     std::filesystem::remove(path_);
     {
-      ArrivalLog log(Options(), clock_);
+      ArrivalWriter log(Options(), clock_);
       for (int i = 0; i < 200; ++i) {
         log.End(log.Begin(TimePoint{i}, 1, "10.0.0." + std::to_string(i / 2)), 1);
       }
@@ -99,17 +99,17 @@ TEST_F(ArrivalLogTest, TellsClientsByACellThatChangesWithTheProcess) {
   for (size_t i = 0; i < first.size(); i += 2) {
     EXPECT_EQ(first[i], first[i + 1]);
     EXPECT_GE(first[i], 0);
-    EXPECT_LT(first[i], ArrivalLog::kClientCells);
+    EXPECT_LT(first[i], ArrivalWriter::kClientCells);
   }
   EXPECT_GT(std::set(first.begin(), first.end()).size(), 20u);
   EXPECT_NE(first, second);
 }
 
-TEST_F(ArrivalLogTest, TakesNoMoreThanItsBytesInTwoFiles) {
-  ArrivalLogOptions options = Options();
+TEST_F(ArrivalWriterTest, TakesNoMoreThanItsBytesInTwoFiles) {
+  ArrivalWriterOptions options = Options();
   options.bytes_max = 2000;
   {
-    ArrivalLog log(options, clock_);
+    ArrivalWriter log(options, clock_);
     for (int i = 0; i < 1000; ++i) log.End(log.Begin(TimePoint{i}, 1, "a"), 1);
   }
   const auto older = LinesOf(path_ + ".1");
@@ -125,25 +125,37 @@ TEST_F(ArrivalLogTest, TakesNoMoreThanItsBytesInTwoFiles) {
   EXPECT_EQ(std::stoi(newer[1]), std::stoi(older.back()) + 1);
 }
 
-TEST_F(ArrivalLogTest, GoesOnWithTheFileOfAnEarlierProcess) {
-  std::ofstream(path_) << kNames << "\n1,1,1,0,0\n2,2";  // cut off
+TEST_F(ArrivalWriterTest, GoesOnWithTheFileOfAnEarlierProcess) {
+  std::ofstream(path_) << kNames << "\n1,1,1,0,\n2,2";  // cut off
   {
-    ArrivalLog log(Options(), clock_);
+    ArrivalWriter log(Options(), clock_);
     log.End(log.Begin(TimePoint{5'000'000}, 3, "a"), 3);
   }
   EXPECT_THAT(LinesOf(path_),
-              ElementsAre(kNames, "1,1,1,0,0", "2,2", MatchesRegex("5000000,3,3,.*")));
+              ElementsAre(kNames, "1,1,1,0,", MatchesRegex("5000000,3,3,.*")));
 }
 
-TEST_F(ArrivalLogTest, EndsQuietlyWhereItCantWrite) {
+TEST_F(ArrivalWriterTest, LeavesAFileAloneThatIsNoLog) {
+  const std::string text(1000, 'x');
+  std::ofstream(path_) << text;
+  ::testing::internal::CaptureStderr();
+  {
+    ArrivalWriter log(Options(), clock_);
+    log.End(log.Begin(TimePoint{5'000'000}, 3, "a"), 3);
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::HasSubstr("something else"));
+  EXPECT_THAT(LinesOf(path_), ElementsAre(text));
+}
+
+TEST_F(ArrivalWriterTest, EndsQuietlyWhereItCantWrite) {
   const std::string fifo = folder_.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   for (const std::string& path : {folder_.path() + "/no/such/folder", folder_.path(), fifo}) {
-    ArrivalLogOptions options = Options();
+    ArrivalWriterOptions options = Options();
     options.path = path;
     ::testing::internal::CaptureStderr();
     {
-      ArrivalLog log(options, clock_);
+      ArrivalWriter log(options, clock_);
       for (int i = 0; i < 1000; ++i) log.End(log.Begin(TimePoint{i}, 1, "a"), 1);
     }
     const std::string told = ::testing::internal::GetCapturedStderr();
