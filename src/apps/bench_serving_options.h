@@ -13,9 +13,9 @@ namespace remontoir {
 struct BenchServingOptions {
   std::string url = "http://127.0.0.1:8080";
   std::string model = "default";
-  bool completions = false;           // /v1/completions instead of /v1/chat/completions
-  std::vector<std::string> headers;   // "Name: value", sent with every request
-  int32_t template_tokens = 0;        // what the chat template adds, taken off each prompt
+  bool completions = false;          // /v1/completions instead of /v1/chat/completions
+  std::vector<std::string> headers;  // "Name: value", sent with every request
+  int32_t template_tokens = 0;       // what the chat template adds, taken off each prompt
 
   double rate = 0;        // requests a second; of a trace: its mean is stretched to this
   double seconds = 0;     // for how long requests are begun

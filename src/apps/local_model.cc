@@ -1,6 +1,7 @@
 // From the configuration's words to the engine's options, and the parts of a model in one place.
 #include "apps/local_model.h"
 
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,9 +13,12 @@
 #include "apps/vocabulary_size.h"
 #include "base/log.h"
 #include "hub/settings.h"
+#include "scheduler/cost_file.h"
 
 namespace remontoir {
 namespace {
+
+constexpr int64_t kRoundsWorthKeeping = 64;
 
 DType KvDType(KvType type) {
   switch (type) {
@@ -47,6 +51,27 @@ SchedulerOptions SchedulerOptionsOf(const DynamicBatchingConfig& config) {
   return options;
 }
 
+ForecastModel ForecastOf(PredictorModel model) {
+  switch (model) {
+    case PredictorModel::kLstmV2: return ForecastModel::kLstmV2;
+    case PredictorModel::kEwma: return ForecastModel::kEwma;
+    case PredictorModel::kNone: break;
+  }
+  return ForecastModel::kNone;
+}
+
+// Beside its packed weights: what rounds of this model cost on this back end. Empty: nowhere.
+std::string CostPath(const RepackCacheOptions& cache, const std::string& model_name,
+                     ModelRunner& runner) {
+  if (cache.folder.empty()) return "";
+  std::string name = model_name + "-" + std::to_string(runner.backend().weights_bytes()) + "-" +
+                     runner.backend().Describe();
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
+  }
+  return cache.folder + "/" + name + ".costs.json";
+}
+
 bool IsNumber(std::string_view text) {
   return text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -71,6 +96,8 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.engine.reserve_tokens_default =
       static_cast<int32_t>(config.kv_cache.reserve_tokens_default);
   options.engine.scheduler = SchedulerOptionsOf(config.dynamic_batching);
+  options.forecast = ForecastOf(config.dynamic_batching.predictor_model);
+  options.predictor_file = config.dynamic_batching.predictor_file;
   options.engine.dynamic = config.kv_cache.strategy == KvStrategy::kDynamic;
   options.engine.bucket_capacity = static_cast<int32_t>(config.kv_cache.bucket_capacity);
   options.buckets_wanted = config.kv_cache.prealloc_buckets;
@@ -96,6 +123,12 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
   REM_RETURN_IF_ERROR(CheckVocabularySize(info.shape, tokenizer.vocabulary()));
   LoadEngineOptions options = EngineOptionsOf(choice);
   options.backend.repack_cache = RepackCacheOf(choice.config.model);
+  options.costs_of = [&](ModelRunner& runner) -> std::optional<CostModel> {
+    const std::string costs_path =
+        CostPath(options.backend.repack_cache, ModelNameOf(path), runner);
+    const Result<CostModel> costs = ReadCostFile(costs_path);
+    return costs.ok() ? std::optional(*costs) : std::nullopt;
+  };
   LoadedEngine loaded;
   {
     ProgressBar bar("loading", clock, TerminalWriter());
@@ -107,10 +140,18 @@ Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, c
   const EnginePlan& plan = loaded.model.plan;
   for (const std::string& note : plan.notes) LogWarning(note);
   for (const std::string& note : plan.kv_memory.notes) LogWarning(note);
+  if (!loaded.predictor_warning.ok()) LogWarning(loaded.predictor_warning.message());
   const double seconds = static_cast<double>(ElapsedUs(begin, clock.Now())) / 1e6;
-  return std::make_unique<LocalModel>(LocalModel{ModelNameOf(path), std::move(tokenizer),
-                                                 std::move(chat_template), seconds,
-                                                 std::move(loaded)});
+  return std::make_unique<LocalModel>(
+      LocalModel{ModelNameOf(path), std::move(tokenizer), std::move(chat_template), seconds,
+                 CostPath(options.backend.repack_cache, ModelNameOf(path), *loaded.model.runner),
+                 std::move(loaded)});
+}
+
+void KeepCosts(LocalModel& model) {
+  if (model.costs_path.empty() || model.engine().stats().rounds < kRoundsWorthKeeping) return;
+  const Status kept = WriteCostFile(model.engine().costs(), model.costs_path);
+  if (!kept.ok()) LogWarning("the costs of rounds aren't kept: " + kept.message());
 }
 
 RepackCacheOptions RepackCacheOf(const ModelConfig& config) {

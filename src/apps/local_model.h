@@ -20,6 +20,7 @@ struct LocalModel {
   Tokenizer tokenizer;
   std::optional<ChatTemplate> chat_template;
   double load_seconds = 0;  // from the opened file to the running engine
+  std::string costs_path;   // where the costs of rounds are kept; empty: nowhere
   LoadedEngine loaded;      // last: the engine stops first
 
   Engine& engine() { return *loaded.engine; }
@@ -29,6 +30,9 @@ struct LocalModel {
 // memory and starts the engine, with a progress bar when stderr is a terminal. Errors name the
 // file, the field or the key. The clock must outlive the model.
 Result<std::unique_ptr<LocalModel>> OpenLocalModel(const EngineChoice& choice, const Clock& clock);
+
+// Writes what the rounds of this run cost where the next start finds it.
+void KeepCosts(LocalModel& model);
 
 // The configuration's words as the engine's options.
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice);

@@ -86,6 +86,7 @@ Status Serve(const ServeOptions& options) {
   // Nobody has been answered yet, so there is nothing to end in order.
   if (loading.load()) std::_Exit(0);
   loader.join();
+  if (model != nullptr) KeepCosts(*model);
   return load_status;
 }
 

@@ -59,8 +59,8 @@ struct DynamicBatchingConfig {
   BatchingPolicy policy = BatchingPolicy::kAdaptive;
   double min_window_ms = 50;
   double max_window_ms = 120;
-  PredictorModel predictor_model = PredictorModel::kNone;
-  std::string predictor_file;
+  PredictorModel predictor_model = PredictorModel::kLstmV2;
+  std::string predictor_file;  // empty: the network that is built in
 };
 
 struct AttentionConfig {

@@ -182,17 +182,16 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadReal(v, 1, 1e4), c.dynamic_batching.max_window_ms);
      }},
-    {"dynamic_batching.predictor_model", "lstm_v2, ewma or none", "none",
+    {"dynamic_batching.predictor_model", "lstm_v2, ewma or none", "lstm_v2",
      "What forecasts the arrivals of requests",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadChoice(v, kPredictors), c.dynamic_batching.predictor_model);
-     },
-     false},
-    {"dynamic_batching.predictor_file", "path", "", "The forecaster's weights",
+     }},
+    {"dynamic_batching.predictor_file", "path", "",
+     "A network that train-predictor wrote; empty: the one built in",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadText(v), c.dynamic_batching.predictor_file);
-     },
-     false},
+     }},
 
     {"attention.mode", "exact, auto or custom_sparse", "exact",
      "Whether long contexts may skip keys; exact is the one in force",

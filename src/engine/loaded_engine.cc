@@ -95,6 +95,15 @@ Result<LoadedEngine> OpenEngine(ModelFile file, const LoadEngineOptions& options
   REM_ASSIGN_OR_RETURN(loaded.model, OpenModel(std::move(file), options, progress));
   EngineOptions engine = options.engine;
   engine.bucket_tokens = loaded.model.plan.bucket_tokens;
+  if (options.forecast != ForecastModel::kNone) {
+    OpenedPredictor opened =
+        OpenArrivalPredictor(clock.Now(), {.model = options.forecast}, options.predictor_file);
+    engine.predictor.emplace(std::move(opened.predictor));
+    loaded.predictor_warning = std::move(opened.warning);
+  }
+  if (options.costs_of) {
+    engine.costs = options.costs_of(*loaded.model.runner).value_or(engine.costs);
+  }
   REM_ASSIGN_OR_RETURN(loaded.engine, Engine::Create(*loaded.model.runner, clock, engine,
                                                      loaded.model.plan.memory.kv_page_count));
   return loaded;

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -29,6 +32,10 @@ struct LoadEngineOptions {
   // them.
   std::vector<int64_t> buckets_wanted;
   bool lock_memory = false;  // the arena, where the system lets us
+  ForecastModel forecast = ForecastModel::kNone;
+  std::string predictor_file;  // of kLstmV2; empty: the network that is built in
+  // The costs that this model's rounds had when it last ran here, if it did.
+  std::function<std::optional<CostModel>(ModelRunner& runner)> costs_of = nullptr;
 };
 
 // What the loader gets from them: the context as trained unless it is given, float32 keys and
@@ -50,6 +57,7 @@ struct LoadedModel {
 
 struct LoadedEngine {
   LoadedModel model;
+  Status predictor_warning;        // why the forecast isn't the one asked for
   std::unique_ptr<Engine> engine;  // last: it stops before the model goes
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "predictor/built_in_predictor.h"
 
 namespace remontoir {
 namespace {
@@ -116,7 +117,7 @@ OpenedPredictor OpenArrivalPredictor(TimePoint start, const ArrivalPredictorOpti
     return {ArrivalPredictor(start, options), Status::Ok()};
   }
   Result<TrainedPredictor> network =
-      file.empty() ? Result<TrainedPredictor>(NotFound("no predictor file is given"))
+      file.empty() ? DecodePredictor(BuiltInPredictor(), "the built-in predictor")
                    : ReadPredictor(file);
   if (!network.ok()) {
     return {ArrivalPredictor(start, options),

@@ -22,7 +22,7 @@ enum class ForecastModel {
 struct ArrivalPredictorOptions {
   ForecastModel model = ForecastModel::kNone;
   // Added to a TimePoint: microseconds since 1970 on the local clock, for the hour features.
-  std::optional<int64_t> local_offset_us;
+  std::optional<int64_t> local_offset_us = {};
   // Of kEwma, and of kLstmV2 without a network.
   int tick_ms = 20;  // see IsTickMs
 };
@@ -88,7 +88,8 @@ class ArrivalPredictor {
   std::array<float, size_t{kGateCount} * kHiddenMax> gates_{};
 };
 
-// A predictor for a server: `file` is read when the model is kLstmV2. A file that is missing, of
+// A predictor for a server: `file`, or the network that is built in where it is empty, is read when
+// the model is kLstmV2. A file that is missing, of
 // another format or broken never stops a start: the predictor is then a moving average that
 // reports fallback(), and `warning` says why.
 struct OpenedPredictor {

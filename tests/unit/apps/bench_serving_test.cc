@@ -29,10 +29,17 @@ BenchServingOptions Options(const std::vector<const char*>& words) {
 }
 
 TEST(BenchServing, TakesAnOpenLoopWithItsLengths) {
-  const BenchServingOptions options = Options(
-      {"--url", "http://h:1", "--rate", "0.8", "--seconds", "600", "--short-tokens", "20-60",
-       "--long-tokens", "1500", "--output-tokens", "16-32", "--long-share", "0.25", "--seed", "7",
-       "--header", "x-slo-ttft-ms: 500", "--header", "X-Priority: high", "--completions", "--json"});
+  const BenchServingOptions options = Options({"--url",           "http://h:1",
+                                               "--rate",          "0.8",
+                                               "--seconds",       "600",
+                                               "--short-tokens",  "20-60",
+                                               "--long-tokens",   "1500",
+                                               "--output-tokens", "16-32",
+                                               "--long-share",    "0.25",
+                                               "--seed",          "7",
+                                               "--header",        "x-slo-ttft-ms: 500",
+                                               "--header",        "X-Priority: high",
+                                               "--completions",   "--json"});
   EXPECT_EQ(options.url, "http://h:1");
   EXPECT_EQ(options.rate, 0.8);
   EXPECT_EQ(options.seconds, 600);
@@ -88,9 +95,8 @@ TEST(BenchServing, WantsOneLoadThatEnds) {
 
 TEST(BenchServing, SaysThatNobodyAnswersTheWarmUp) {
   // Port 1 of this machine: nobody listens there.
-  const Status status =
-      BenchServing(Options({"--url", "http://127.0.0.1:1", "--clients", "1", "--requests", "1"}),
-                   stdout);
+  const Status status = BenchServing(
+      Options({"--url", "http://127.0.0.1:1", "--clients", "1", "--requests", "1"}), stdout);
   EXPECT_THAT(status.message(), HasSubstr("warming up: unreachable"));
 }
 

@@ -155,12 +155,18 @@ TEST(ArrivalPredictor, ANetworkThatBreaksAtWorkIsDropped) {
 TEST(ArrivalPredictor, AMissingOrWrongFileMakesAMovingAverageAndAWarning) {
   const TemporaryFolder folder;
   folder.Write("wrong.safetensors", "no network");
-  for (const std::string& file : {std::string(), folder / "none", folder / "wrong.safetensors"}) {
+  for (const std::string& file : {folder / "none", folder / "wrong.safetensors"}) {
     const OpenedPredictor opened = OpenArrivalPredictor({0}, With(ForecastModel::kLstmV2), file);
     EXPECT_THAT(opened.warning.message(), HasSubstr("moving average")) << file;
     EXPECT_TRUE(opened.predictor.fallback());
   }
   EXPECT_TRUE(OpenArrivalPredictor({0}, With(ForecastModel::kEwma), "none").warning.ok());
+}
+
+TEST(ArrivalPredictor, HasANetworkBuiltIn) {
+  const OpenedPredictor opened = OpenArrivalPredictor({0}, With(ForecastModel::kLstmV2), "");
+  EXPECT_TRUE(opened.warning.ok()) << opened.warning.message();
+  EXPECT_FALSE(opened.predictor.fallback());
 }
 
 TEST(ArrivalPredictor, AllocatesNothingOnceItIsMade) {
