@@ -33,7 +33,7 @@ spdlog::logger& Logger() {
 // The same stream in another form.
 spdlog::logger& JsonLogger() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
-    auto made = spdlog::stderr_logger_mt("remontoir_json");
+    auto made = spdlog::stderr_color_mt("remontoir_json");
     made->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})",
                       spdlog::pattern_time_type::utc);
     return made;
