@@ -157,7 +157,7 @@ int32_t ArrivalWriter::CellOf(std::string_view client) const {
 }
 
 ArrivalWriter::Ticket ArrivalWriter::Begin(TimePoint arrived, int64_t prompt_tokens,
-                                     std::string_view client) {
+                                           std::string_view client) {
   if (entries_.size() >= options_.unended_max) WriteFirst();
   entries_.push_back({.unix_us = unix_us_at_zero_ + arrived.us,
                       .prompt_tokens = prompt_tokens,

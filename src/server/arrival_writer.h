@@ -24,8 +24,8 @@ struct ArrivalWriterOptions {
 // Lines of CSV in order of arrival, behind a line of names:
 //   t_us,prompt_tokens,output_tokens,client_cell,device
 // t_us: microseconds since 1970; client_cell: 0 ... 63, of a hash whose salt nobody keeps; device:
-// empty, as nothing is known of it. No text, no address, no key. Writing is another thread's work; the
-// first error ends it with a warning, and the server goes on.
+// empty, as nothing is known of it. No text, no address, no key. Writing is another thread's work;
+// the first error ends it with a warning, and the server goes on.
 class ArrivalWriter {
  public:
   // Identifies a request from Begin to End.

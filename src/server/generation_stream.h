@@ -40,7 +40,7 @@ class ReplyWriter {
 // Where a request's arrival is written down. `log` may be null: nowhere.
 struct ArrivalNote {
   ArrivalWriter* log = nullptr;  // outlives the stream
-  std::string client = {};    // who asks: a key or an address
+  std::string client = {};       // who asks: a key or an address
 };
 
 class GenerationStream {

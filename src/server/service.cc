@@ -138,7 +138,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   const Clock& clock_;
   Notifier engine_events_;
   std::optional<ServedModel> model_;
-  int64_t model_since_ = 0;                  // Unix seconds
+  int64_t model_since_ = 0;                     // Unix seconds
   std::unique_ptr<ArrivalWriter> arrival_log_;  // null: none is kept
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;

@@ -51,10 +51,10 @@ TEST_F(ArrivalWriterTest, KeepsTheOrderOfArrivalWhateverEndsFirst) {
     log.Begin(TimePoint{8'000'000}, 40, "a");  // never ends
   }
   const auto lines = LinesOf(path_);
-  EXPECT_THAT(lines, ElementsAre(kNames, MatchesRegex("5000001,10,1,[0-9]+,"),
-                                 MatchesRegex("6000000,20,2,[0-9]+,"),
-                                 MatchesRegex("7000000,30,3,[0-9]+,"),
-                                 MatchesRegex("8000000,40,0,[0-9]+,")));
+  EXPECT_THAT(
+      lines, ElementsAre(kNames, MatchesRegex("5000001,10,1,[0-9]+,"),
+                         MatchesRegex("6000000,20,2,[0-9]+,"), MatchesRegex("7000000,30,3,[0-9]+,"),
+                         MatchesRegex("8000000,40,0,[0-9]+,")));
   struct stat facts = {};
   ASSERT_EQ(::stat(path_.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
@@ -131,8 +131,7 @@ TEST_F(ArrivalWriterTest, GoesOnWithTheFileOfAnEarlierProcess) {
     ArrivalWriter log(Options(), clock_);
     log.End(log.Begin(TimePoint{5'000'000}, 3, "a"), 3);
   }
-  EXPECT_THAT(LinesOf(path_),
-              ElementsAre(kNames, "1,1,1,0,", MatchesRegex("5000000,3,3,.*")));
+  EXPECT_THAT(LinesOf(path_), ElementsAre(kNames, "1,1,1,0,", MatchesRegex("5000000,3,3,.*")));
 }
 
 TEST_F(ArrivalWriterTest, LeavesAFileAloneThatIsNoLog) {
