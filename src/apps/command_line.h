@@ -12,6 +12,7 @@
 #include "apps/hub_options.h"
 #include "apps/tool_options.h"
 #include "base/status.h"
+#include "simulation/simulate.h"
 
 namespace remontoir {
 
@@ -38,7 +39,7 @@ struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
                BenchKernelsOptions, BenchKvOptions, PullCommand, ListCommand, RemoveCommand,
-               TokenizeOptions, PerplexityOptions, PlanOptions, CompletionOptions>
+               TokenizeOptions, PerplexityOptions, PlanOptions, CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -101,4 +101,14 @@ Examples:
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
 the same rows beside a peer engine.)";
 
+inline constexpr const char* kSimulateFooter = R"(
+Examples:
+  remontoir simulate --stream mmppC60 --policy immediate,adaptive
+  remontoir simulate --trace traces/ --stream convC60 --policy legacy,fixed,immediate,adaptive --seeds 8
+  remontoir simulate --trace traces/ --stream convC60 --clients 16 --policy legacy,adaptive
+  remontoir simulate --trace traces/ --acceptance
+
+The engine, its scheduler and its accounts are the real ones; the machine and the clock are
+simulated. The same seed, the same bytes. docs/simulation.md says more.)";
+
 }  // namespace remontoir

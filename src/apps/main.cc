@@ -15,6 +15,7 @@
 #include "apps/run.h"
 #include "apps/serve.h"
 #include "apps/tokenize.h"
+#include "simulation/simulate.h"
 
 namespace remontoir {
 namespace {
@@ -45,6 +46,7 @@ struct Dispatcher {
     return MeasurePerplexity(options, stdout);
   }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
+  Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
   Status operator()(const CompletionOptions& options) const {
     std::fputs(options.script.c_str(), stdout);
     return Status::Ok();
