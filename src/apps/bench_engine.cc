@@ -18,7 +18,7 @@ struct MeasuredRow {
   BenchRow row;
   std::vector<double> tokens_per_second;
   std::vector<double> seconds;
-  RoundWork work;  // of one measurement
+  BenchWork work;  // of one measurement
   int64_t steps = 0;
   std::vector<double> ceiling_seconds;  // of each measurement, by what memory gave around it
   double round_over_single = 0;  // kBatch: its round beside that of one sequence; 0: not known
@@ -52,7 +52,7 @@ Status MeasureRound(BenchRunner& runner, CeilingMeter& meter, const std::string&
 }
 
 void SetUnit(const Ceilings& ceilings, MeasuredRow* measured) {
-  const RoundWork& work = measured->work;
+  const BenchWork& work = measured->work;
   measured->by_reading = work.bytes() / ceilings.read_bytes_per_second >
                          work.int8_ops / ceilings.int8_ops_per_second +
                              (work.f32_ops + work.attention_ops) / ceilings.f32_ops_per_second;

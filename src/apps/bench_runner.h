@@ -27,7 +27,7 @@ struct BenchSample {
   int64_t tokens = 0;                // computed in all
   int64_t logit_rows = 0;            // of them with logits
   std::vector<double> step_seconds;  // of each round
-  RoundWork work;
+  BenchWork work;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };

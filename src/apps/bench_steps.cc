@@ -20,7 +20,7 @@ struct ProfiledKind {
   std::vector<double> seconds;  // of each measurement
   ProductWork products;
   double micro_kernel_seconds = 0;  // of the same products at the kernels' own rate
-  RoundWork work;                   // what had to be done at least
+  BenchWork work;                   // what had to be done at least
   double ceiling_seconds = 0;       // of that; 0: none is known
 
   double median() const { return SpreadOf(seconds).median; }

@@ -24,7 +24,7 @@ struct RowCounts {
 struct ProductWork {
   // Multiply-adds as two, each of two 8-bit forms counted: what the kernels were asked to do.
   std::array<double, kPanelFormatCount> ops_by_format = {};
-  RoundWork work;  // what had to be done at least
+  BenchWork work;  // what had to be done at least
 
   double ops() const;
 };

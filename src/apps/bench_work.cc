@@ -63,7 +63,7 @@ ModelWork DescribeWork(const ModelInfo& info, DType kv_type, bool float32) {
   return work;
 }
 
-RoundWork& RoundWork::operator+=(const RoundWork& other) {
+BenchWork& BenchWork::operator+=(const BenchWork& other) {
   int8_ops += other.int8_ops;
   f32_ops += other.f32_ops;
   attention_ops += other.attention_ops;
@@ -72,8 +72,8 @@ RoundWork& RoundWork::operator+=(const RoundWork& other) {
   return *this;
 }
 
-RoundWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences) {
-  RoundWork work;
+BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences) {
+  BenchWork work;
   double rows = 0;
   double logit_rows = 0;
   for (const SequenceRows& sequence : sequences) {
@@ -95,7 +95,7 @@ RoundWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequ
   return work;
 }
 
-double CeilingSeconds(const RoundWork& work, const Ceilings& ceilings) {
+double CeilingSeconds(const BenchWork& work, const Ceilings& ceilings) {
   const double multiply =
       work.int8_ops / ceilings.int8_ops_per_second + work.f32_ops / ceilings.f32_ops_per_second;
   const double products = std::max(multiply, work.weight_bytes / ceilings.read_bytes_per_second);

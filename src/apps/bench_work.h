@@ -37,7 +37,7 @@ struct SequenceRows {
 };
 
 // Sums over rounds of one kind.
-struct RoundWork {
+struct BenchWork {
   double int8_ops = 0;
   double f32_ops = 0;        // of matrix products
   double attention_ops = 0;  // float32
@@ -46,13 +46,13 @@ struct RoundWork {
 
   double ops() const { return int8_ops + f32_ops + attention_ops; }
   double bytes() const { return weight_bytes + kv_bytes; }
-  RoundWork& operator+=(const RoundWork& other);
+  BenchWork& operator+=(const BenchWork& other);
 };
 
-RoundWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences);
+BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences);
 
 // Products take what reading the weights or multiplying takes, whichever is longer; attention what
 // reading keys and values or multiplying takes.
-double CeilingSeconds(const RoundWork& work, const Ceilings& ceilings);
+double CeilingSeconds(const BenchWork& work, const Ceilings& ceilings);
 
 }  // namespace remontoir

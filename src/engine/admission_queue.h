@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "scheduler/scheduler.h"
 
 namespace remontoir {
 
@@ -19,7 +20,8 @@ class AdmissionQueue {
  public:
   struct Entry {
     std::shared_ptr<Generation> generation;
-    TimePoint arrived;
+    SequenceState state;         // as the scheduler was last told
+    int64_t first_token_us = 0;  // predicted when it came
   };
 
   explicit AdmissionQueue(int32_t capacity);
@@ -47,9 +49,9 @@ class AdmissionQueue {
   }
 
   template <class Visitor>
-  void ForEach(Visitor visit) const {
+  void ForEach(Visitor visit) {
     const std::lock_guard lock(mutex_);
-    for (const Entry& entry : entries_) visit(entry);
+    for (Entry& entry : entries_) visit(entry);
   }
 
  private:

@@ -24,30 +24,59 @@ void Engine::Loop::DropCancelled() {
 }
 
 void Engine::Loop::DescribeState(SchedulerState& state) {
+  DescribeRunning(state);
+  for (size_t i = 0; i < running_.size(); ++i) {
+    PauseIfFull(*running_[i]->generation, running_states_[i].progress);
+  }
+  state.costs = fit_.model();
+  DescribeWaiting(state);
+}
+
+void Engine::Loop::DescribeRunning(SchedulerState& state) {
   running_states_.clear();
   for (const Sequence* sequence : running_) {
+    if (sequence->generation == nullptr) {  // ended at its admission: it only keeps its index
+      running_states_.push_back({});
+      continue;
+    }
+    const Request& request = sequence->request();
     running_states_.push_back(
-        ProgressOf(*sequence->generation, sequence->tokens_known(), sequence->tokens_computed));
-    PauseIfFull(*sequence->generation, running_states_.back());
+        {.arrived = sequence->arrived,
+         .progress =
+             ProgressOf(*sequence->generation, sequence->tokens_known(), sequence->tokens_computed),
+         .room = sequence->room.Held(),
+         .priority = request.priority,
+         .alone = request.alone,
+         .answer_tokens =
+             ExpectedAnswer(request, sequence->tokens_known() - sequence->prompt_tokens())});
   }
   state.running = running_states_;
   state.slots_free = static_cast<int32_t>(free_slots_.size());
   rooms_.Describe(state);
-  state.bounds = bounds_;
-  state.cost = cost_;
-  DescribeWaiting(state);
+}
+
+// Tokens that are still to come, as far as answers of late tell.
+int32_t Engine::Loop::ExpectedAnswer(const Request& request, int32_t generated) const {
+  const int32_t most =
+      request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
+  const double share = answer_share_.load(std::memory_order_relaxed);
+  const auto expected = static_cast<int32_t>(share * most + 0.5);
+  return std::clamp(expected - generated, 1, std::max(1, most - generated));
 }
 
 void Engine::Loop::DescribeWaiting(SchedulerState& state) {
   waiting_states_.clear();
-  // Prompts are looked up in the prefix cache while they could join: the others count as new.
+  // Prompts are looked up in the prefix cache again while they could join.
   int32_t lookups = 2 * state.slots_free;
-  queue_.ForEach([&](const AdmissionQueue::Entry& entry) {
-    const Request& request = entry.generation->request();
-    const auto prompt = static_cast<int32_t>(request.prompt.size());
-    const PrefixMatch match = lookups-- > 0 ? rooms_.Match(request) : PrefixMatch{};
-    waiting_states_.push_back({entry.arrived, ProgressOf(*entry.generation, prompt, match.tokens()),
-                               rooms_.NeedOf(request, match)});
+  queue_.ForEach([&](AdmissionQueue::Entry& entry) {
+    if (lookups-- > 0) {
+      const Request& request = entry.generation->request();
+      const PrefixMatch match = rooms_.Match(request);
+      entry.state.progress = ProgressOf(
+          *entry.generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
+      entry.state.room = rooms_.NeedOf(request, match);
+    }
+    waiting_states_.push_back(entry.state);
   });
   state.waiting = waiting_states_;
 }
@@ -80,7 +109,7 @@ void Engine::Loop::Admit(TimePoint now) {
   if (round_.admitted.empty()) return;
   queue_.Take(round_.admitted, admitted_);
   for (size_t i = 0; i < admitted_.size(); ++i) {
-    const WaitingSequence& planned = waiting_states_[static_cast<size_t>(round_.admitted[i])];
+    const SequenceState& planned = waiting_states_[static_cast<size_t>(round_.admitted[i])];
     AdmitOne(now, planned.progress.tokens_computed, admitted_[i]);
   }
   admitted_.clear();
@@ -93,8 +122,10 @@ void Engine::Loop::Admit(TimePoint now) {
 void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueue::Entry& entry) {
   Generation& generation = *entry.generation;
   const Request& request = generation.request();
-  generation.queue_us_.store(ElapsedUs(entry.arrived, now), std::memory_order_release);
-  metrics_.queue.Observe(ElapsedUs(entry.arrived, now));
+  const TimePoint arrived = entry.state.arrived;
+  generation.queue_us_.store(ElapsedUs(arrived, now), std::memory_order_release);
+  generation.hold_us_.store(HoldUs(arrived), std::memory_order_release);
+  metrics_.queue.Observe(ElapsedUs(arrived, now));
 
   Sequence& sequence = *free_slots_.back();
   free_slots_.pop_back();
@@ -106,8 +137,10 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   generation.cached_tokens_.store(sequence.room.tokens_matched(), std::memory_order_release);
   metrics_.ObserveRoom(sequence.room.bucket_tokens() == 0, init_us);
 
+  sequence.arrived = arrived;
   sequence.admitted = now;
   sequence.first_token.reset();
+  sequence.predicted_us = entry.first_token_us;
   sequence.tokens_computed = sequence.room.tokens_matched();
   sequence.tokens.clear();
   sequence.counts_tokens = UsesTokenCounts(request.sampling);
@@ -120,6 +153,31 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   if (taken.ok()) return;
   // The system has no memory for a dynamic room.
   Finish(sequence, {.finish = FinishReason::kLength, .detail = StopDetail::kKvRoom});
+}
+
+// How long the policy's gate kept it back.
+int64_t Engine::Loop::HoldUs(TimePoint arrived) const {
+  const bool gated = options_.scheduler.policy == SchedulingPolicy::kFixed ||
+                     options_.scheduler.policy == SchedulingPolicy::kLegacy;
+  if (!gated) return 0;
+  return std::clamp<int64_t>(ElapsedUs(arrived, round_.after.gate_opened), 0, kGateUs);
+}
+
+// The round is about to compute these first tokens: their replies can begin.
+void Engine::Loop::TellPlaced() {
+  for (const RoundShare& share : round_.shares) {
+    const Sequence& sequence = *running_[static_cast<size_t>(share.sequence)];
+    if (sequence.first_token.has_value()) continue;
+    if (sequence.tokens_computed + share.tokens < sequence.prompt_tokens()) continue;
+    Generation& generation = *sequence.generation;
+    generation.round_sequences_.store(static_cast<int32_t>(round_.shares.size()),
+                                      std::memory_order_release);
+    generation.window_ms_.store(ReportedWindowMs(options_.scheduler, round_),
+                                std::memory_order_release);
+    generation.placed_.store(true, std::memory_order_release);
+    NotifyLater(generation.notifier_);
+  }
+  NotifyAll();
 }
 
 // A sequence that ended at its admission leaves `running_` after the round.

@@ -84,7 +84,7 @@ void Engine::Loop::DrawToken(Sequence& sequence, std::span<const float> logits) 
   if (request.want_logprobs || sequence.scores()) {
     FillLogprobs(logits, event.token, request.top_logprobs, event);
   }
-  if (!sequence.first_token.has_value()) sequence.first_token = round_ended_;
+  TellTimes(sequence);
   sequence.tokens.push_back(Index(event.token));
   if (sequence.counts_tokens) sequence.counts.AddOutput(event.token);
   DecideFinish(sequence, event);
@@ -93,6 +93,20 @@ void Engine::Loop::DrawToken(Sequence& sequence, std::span<const float> logits) 
     ++stats_.tokens_generated;
   }
   Give(sequence, event);
+}
+
+// A token was drawn in the round that just ended.
+void Engine::Loop::TellTimes(Sequence& sequence) {
+  Generation& generation = *sequence.generation;
+  if (!sequence.first_token.has_value()) {
+    sequence.first_token = round_ended_;
+    generation.prefill_us_.store(ElapsedUs(sequence.admitted, round_ended_),
+                                 std::memory_order_release);
+    metrics_.ObservePrediction(sequence.predicted_us, ElapsedUs(sequence.arrived, round_ended_));
+  } else if (sequence.tokens_known() == sequence.prompt_tokens() + 1) {
+    generation.decode_first_us_.store(ElapsedUs(*sequence.first_token, round_ended_),
+                                      std::memory_order_release);
+  }
 }
 
 void Engine::Loop::DecideFinish(Sequence& sequence, TokenEvent& event) {
@@ -125,6 +139,7 @@ void Engine::Loop::Give(Sequence& sequence, const TokenEvent& event) {
 }
 
 void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
+  if (last.finish != FinishReason::kCancelled) LearnAnswer(sequence);
   sequence.room.Release(sequence.computed());
   sequence.counts.Reset();
   {
@@ -141,13 +156,26 @@ void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
   PushLast(*std::exchange(sequence.generation, nullptr), last);
 }
 
+// How much of the longest answer allowed comes in the end, as an average that fades.
+void Engine::Loop::LearnAnswer(const Sequence& sequence) {
+  constexpr double kNewest = 0.05;
+  const Request& request = sequence.request();
+  const int32_t most =
+      request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
+  if (most < 1) return;
+  const int32_t generated = sequence.tokens_known() - sequence.prompt_tokens() + 1;
+  const double share = std::min(1.0, static_cast<double>(generated) / most);
+  const double before = answer_share_.load(std::memory_order_relaxed);
+  answer_share_.store(before + kNewest * (share - before), std::memory_order_relaxed);
+}
+
 void Engine::Loop::FinishWaiting(AdmissionQueue::Entry& entry) {
   {
     const std::lock_guard lock(stats_mutex_);
     ++stats_.requests_cancelled;
   }
   metrics_.CountFinish(FinishReason::kCancelled);
-  entry.generation->queue_us_.store(ElapsedUs(entry.arrived, clock_.Now()),
+  entry.generation->queue_us_.store(ElapsedUs(entry.state.arrived, clock_.Now()),
                                     std::memory_order_release);
   PushLast(*std::exchange(entry.generation, nullptr), {.finish = FinishReason::kCancelled});
 }

@@ -136,6 +136,10 @@ Status Engine::Submit(std::shared_ptr<Generation> generation) {
   return loop_->Submit(std::move(generation));
 }
 
+AdmissionFacts Engine::PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
+                                      int32_t priority) {
+  return loop_->PredictAtLeast(prompt_tokens, first_token_us_max, priority);
+}
 RoundEnd Engine::RunRound() { return loop_->RunRound(); }
 CostModel Engine::costs() const { return loop_->costs(); }
 

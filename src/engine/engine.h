@@ -177,6 +177,12 @@ class Engine {
   // The costs as learnt so far. Any thread.
   CostModel costs() const;
 
+  // What a request of so many tokens, none of them cached, would be told if it came now; retry_us
+  // where its first token would come later than first_token_us_max. A bound from below for prompts
+  // that are at least as long. Any thread.
+  AdmissionFacts PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
+                                int32_t priority);
+
   EngineStats stats() const;   // any thread; a snapshot after the last round
   const MetricSet& metrics();  // any thread; up to date when it returns
   int32_t context_max() const;

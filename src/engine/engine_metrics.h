@@ -1,6 +1,7 @@
 // What the engine counts and measures.
 #pragma once
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "engine/engine.h"
 #include "metrics/bounds.h"
 #include "metrics/metric_set.h"
+#include "scheduler/scheduler.h"
 #include "tensor/kv_layout.h"
 
 namespace remontoir {
@@ -50,6 +52,16 @@ struct EngineMetrics : MetricSet {
                     "vllm:iteration_tokens_total"},
                    kTokenBounds);
 
+  Histogram& window =
+      AddHistogram({"remontoir_round_window_seconds", "Time budget of a round"}, kRoundBounds);
+  Histogram& round_sequences =
+      AddHistogram({"remontoir_round_sequences", "Sequences that share a round"}, kTokenBounds);
+  Gauge& utilisation = AddGauge(
+      {"remontoir_slots_utilisation_ratio", "Share of the slots that the last round used, 0 to 1"});
+  Histogram& prediction_error = AddHistogram(
+      {"remontoir_first_token_prediction_error_seconds",
+       "How far the first token was from where admission predicted it, earlier or later"},
+      kFirstTokenBounds);
   Histogram& room_bucketed =
       AddHistogram({"remontoir_kv_room_bucketed_seconds",
                     "From the decision to admit a sequence to its room in the arena"},
@@ -112,6 +124,16 @@ struct EngineMetrics : MetricSet {
     rounds.Set(stats.rounds);
     tokens_prefilled.Set(stats.tokens_prefilled);
     tokens_generated.Set(stats.tokens_generated);
+  }
+
+  void ObserveRound(const Round& ended, int32_t sequences_max) {
+    window.Observe(ended.window_us);
+    round_sequences.Observe(static_cast<int64_t>(ended.shares.size()));
+    utilisation.Set(static_cast<double>(ended.shares.size()) / sequences_max);
+  }
+
+  void ObservePrediction(int64_t predicted_us, int64_t first_token_us) {
+    prediction_error.Observe(std::abs(predicted_us - first_token_us));
   }
 
   void ObserveRoom(bool dynamic, int64_t init_us) {

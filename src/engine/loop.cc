@@ -18,9 +18,11 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
       bounds_{std::min(options.round_tokens_max, runner.limits().rows_max),
               runner.limits().logit_rows_max},
       queue_(options.queue_max),
+      forecaster_(options.sequences_max, options.queue_max),
       rooms_(runner.kv_store(), kv_page_count, context_max_, options),
       sampler_(runner.shape().vocabulary_size),
-      round_(options.sequences_max),
+      fit_(options.costs),
+      round_(options.sequences_max, options.queue_max),
       metrics_(kv_page_count) {
   for (int32_t i = 0; i < options.sequences_max; ++i) {
     slots_.emplace_back(rooms_, runner.shape().vocabulary_size, context_max_);
@@ -30,10 +32,18 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
   waiting_states_.reserve(options.queue_max);
   running_states_.reserve(options.sequences_max);
   batch_.reserve(options.sequences_max);
+  view_shares_.reserve(options.sequences_max);
+  forecast_start_.shares.reserve(options.sequences_max);
+  forecast_running_.reserve(options.sequences_max);
+  forecast_waiting_.reserve(options.queue_max);
+  forecast_classes_.reserve(kRoomClassesMax);
+  state_.bounds = bounds_;
+  state_.options = options.scheduler;
   dropped_.reserve(options.queue_max);
   admitted_.reserve(options.sequences_max);
   to_notify_.reserve(options.sequences_max + options.queue_max);
   stats_.kv = rooms_.stats();
+  PublishView({}, {});
 }
 
 void Engine::Loop::Shutdown() {
@@ -69,6 +79,7 @@ void Engine::Loop::Run() {
     // A wake-up since the round's start is pending in wake_, so nothing is missed.
     if (!end.ran) wake_.Wait(end.wake.has_value() ? MsUntil(*end.wake) : -1);
   }
+  const std::lock_guard lock(state_mutex_);
   CancelEverything();
 }
 
@@ -77,23 +88,48 @@ int Engine::Loop::MsUntil(TimePoint point) const {
   return static_cast<int>(std::min<int64_t>((us + 999) / 1000, 60'000));
 }
 
-CostModel Engine::Loop::costs() const { return options_.costs; }
+CostModel Engine::Loop::costs() const {
+  const std::lock_guard lock(state_mutex_);
+  return fit_.model();
+}
 
 RoundEnd Engine::Loop::RunRound() {
   const TimePoint begin = clock_.Now();
   const ThreadCosts costs_before = CostsOfThread();
-  DropCancelled();
-  DescribeState(state_);
-  NextRound(begin, state_, round_);
-  Admit(begin);
-  if (!round_.shares.empty()) {
-    RunBatch();
-    Commit();
-    EndRound(begin, costs_before);
+  {
+    const std::lock_guard lock(state_mutex_);
+    DropCancelled();
+    DescribeState(state_);
+    NextRound(begin, state_, round_);
+    Admit(begin);
+    state_.memory = round_.after;
+    PublishView(round_.shares,
+                {begin.us + static_cast<int64_t>(state_.costs.PredictUs(round_.work))});
   }
-  RemoveFinished();
+  TellPlaced();
+  if (!round_.shares.empty()) RunBatch();
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (!round_.shares.empty()) {
+      Commit();
+      EndRound(begin, costs_before);
+    }
+    RemoveFinished();
+    PublishView({}, round_ended_);
+  }
   NotifyAll();
   return {.ran = !round_.shares.empty() || !round_.admitted.empty(), .wake = round_.wake};
+}
+
+void Engine::Loop::PublishView(std::span<const RoundShare> shares, TimePoint ends) {
+  DescribeRunning(view_);
+  view_.bounds = state_.bounds;
+  view_.options = state_.options;
+  view_.costs = fit_.model();
+  view_.forecast = state_.forecast;
+  view_.memory = state_.memory;
+  view_shares_.assign(shares.begin(), shares.end());
+  view_ends_ = ends;
 }
 
 void Engine::Loop::RunBatch() {
@@ -114,7 +150,8 @@ void Engine::Loop::RunBatch() {
 
 void Engine::Loop::EndRound(TimePoint begin, const ThreadCosts& costs_before) {
   const int64_t elapsed_us = ElapsedUs(begin, clock_.Now());
-  cost_.Commit(round_.prefill_tokens, round_.decode_rows, elapsed_us);
+  fit_.Add(round_.work, elapsed_us);
+  metrics_.ObserveRound(round_, options_.sequences_max);
   metrics_.round.Observe(elapsed_us);
   metrics_.round_tokens.Observe(round_.prefill_tokens + round_.decode_rows);
   const ThreadCosts workers = runner_.WorkerCosts();

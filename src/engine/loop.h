@@ -15,6 +15,8 @@
 #include "engine/sequence.h"
 #include "model/model_runner.h"
 #include "sampling/sampler.h"
+#include "scheduler/arrival_load.h"
+#include "scheduler/rollout.h"
 #include "scheduler/scheduler.h"
 
 namespace remontoir {
@@ -28,6 +30,8 @@ class Engine::Loop {
   void Start();
   void Shutdown();
   Status Submit(std::shared_ptr<Generation> generation);
+  AdmissionFacts PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
+                                int32_t priority);
   EngineStats stats() const;
   const MetricSet& metrics();
   const ModelRunner& runner() const { return runner_; }
@@ -41,7 +45,14 @@ class Engine::Loop {
   // The start of a round. (admit.cc)
   void DropCancelled();
   void DescribeState(SchedulerState& state);
+  void DescribeRunning(SchedulerState& state);
   void DescribeWaiting(SchedulerState& state);
+  int32_t ExpectedAnswer(const Request& request, int32_t generated) const;
+  int64_t HoldUs(TimePoint arrived) const;
+  void TellPlaced();
+  // What Submit's predictions start from: the running sequences, and what the round under way
+  // computes of them.
+  void PublishView(std::span<const RoundShare> shares, TimePoint ends);
   void Admit(TimePoint now);
   // tokens_matched: in the prefix cache, when the round was planned.
   void AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueue::Entry& entry);
@@ -62,6 +73,8 @@ class Engine::Loop {
   void GivePromptToken(Sequence& sequence, int32_t position, std::span<const float> logits);
   void DrawToken(Sequence& sequence, std::span<const float> logits);
   void DecideFinish(Sequence& sequence, TokenEvent& event);
+  void TellTimes(Sequence& sequence);
+  void LearnAnswer(const Sequence& sequence);
   // Hands the event out; one with a finish ends the sequence and frees its room before.
   void Give(Sequence& sequence, const TokenEvent& event);
   void Finish(Sequence& sequence, const TokenEvent& last);
@@ -82,17 +95,39 @@ class Engine::Loop {
   Notifier wake_;
   std::atomic<bool> stopping_{false};
 
-  // Everything below belongs to the loop's thread, and is taken before it starts.
+  // What a newcomer would meet. (submit.cc)
+  RolloutEnd Predict(TimePoint now, const SequenceState& newcomer);
+  AdmissionFacts FactsOf(TimePoint now, const RolloutEnd& end, int64_t first_token_us_max) const;
+  SequenceState Describe(TimePoint now, const Generation& generation);
+  Status Decide(AdmissionQueue::Entry& entry);
+
+  // Arrivals foretold, one at a time. Locked before state_mutex_.
+  std::mutex forecast_mutex_;
+  Rollout forecaster_;
+  RolloutStart forecast_start_;
+  std::vector<SequenceState> forecast_running_, forecast_waiting_;
+  std::vector<RoomClass> forecast_classes_;
+  ArrivalLoad load_;
+
+  std::atomic<double> answer_share_{1.0};  // of the longest answer allowed that is generated
+
+  // Held by the loop while it chooses a round and while it takes in what came of one, by a
+  // submitter while it looks around. What the view points to, and all that follows.
+  mutable std::mutex state_mutex_;
+  SchedulerState view_;
+  std::vector<RoundShare> view_shares_;
+  TimePoint view_ends_;
+
+  // Everything below is changed by the loop's thread alone, and is taken before it starts.
   RoomSource rooms_;
   Sampler sampler_;
   std::deque<Sequence> slots_;
   std::vector<Sequence*> free_slots_;
   std::vector<Sequence*> running_;  // in order of admission
-  CostEstimate cost_;
+  CostFit fit_;
   SchedulerState state_;
   Round round_;
-  std::vector<WaitingSequence> waiting_states_;
-  std::vector<SequenceProgress> running_states_;
+  std::vector<SequenceState> waiting_states_, running_states_;
   std::vector<BatchSequence> batch_;
   std::vector<AdmissionQueue::Entry> dropped_;
   std::vector<AdmissionQueue::Entry> admitted_;

@@ -120,6 +120,12 @@ Status SequenceRoom::TakeRange(int32_t pages) {
   return Status::Ok();
 }
 
+RoomNeed SequenceRoom::Held() const {
+  const auto count = static_cast<int32_t>(pages().size());
+  if (dynamic_) return {.dynamic_pages = count};
+  return {.pages = count, .tokens = bucket_tokens()};
+}
+
 bool SequenceRoom::Grow() {
   if (dynamic_) return TakeRange(kGrowthPages).ok() || TakeRange(1).ok();
   const int64_t tokens = std::min<int64_t>(tokens_max() + kKvPageTokens, source_.context_max_);

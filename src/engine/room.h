@@ -80,6 +80,8 @@ class SequenceRoom {
   int64_t tokens_max() const { return static_cast<int64_t>(pages().size()) * kKvPageTokens; }
   // Positions found in the prefix cache: they needn't be computed.
   int32_t tokens_matched() const { return dynamic_ ? 0 : lease_.tokens_matched(); }
+  // What comes back with its end. Pages that others share are counted too.
+  RoomNeed Held() const;
   // Length of its class; 0: dynamic.
   int32_t bucket_tokens() const {
     return bucket_ == kNoBucket ? 0 : source_.buckets_.tokens(bucket_);

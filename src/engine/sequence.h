@@ -35,7 +35,9 @@ struct Sequence {
   SequenceRoom room;
   TokenCounts counts;  // kept up only where the sampling parameters need them
   bool counts_tokens = false;
+  TimePoint arrived;
   TimePoint admitted;
+  int64_t predicted_us = 0;              // from arrival to the first token
   std::optional<TimePoint> first_token;  // drawn
 };
 

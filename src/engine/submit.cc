@@ -30,6 +30,13 @@ Status CheckRequest(const Request& request, int32_t vocabulary_size) {
                              " is not in the vocabulary of " + std::to_string(vocabulary_size));
     }
   }
+  if (request.priority < kPriorityMin || request.priority > kPriorityMax) {
+    return InvalidArgument("priority: must lie between " + std::to_string(kPriorityMin) + " and " +
+                           std::to_string(kPriorityMax));
+  }
+  if (request.first_token_us_max < 0) {
+    return InvalidArgument("first_token_us_max: must not be negative");
+  }
   if (request.max_tokens < -1) return InvalidArgument("max_tokens: must not be negative");
   if (request.top_logprobs < 0 || request.top_logprobs > kTopLogprobsMax) {
     return InvalidArgument("top_logprobs: must lie between 0 and " +
@@ -39,6 +46,90 @@ Status CheckRequest(const Request& request, int32_t vocabulary_size) {
 }
 
 }  // namespace
+
+RolloutEnd Engine::Loop::Predict(TimePoint now, const SequenceState& newcomer) {
+  {
+    const std::lock_guard lock(state_mutex_);
+    forecast_start_.state = view_;
+    forecast_running_.assign(view_.running.begin(), view_.running.end());
+    forecast_classes_.assign(view_.classes.begin(), view_.classes.end());
+    forecast_start_.shares.assign(view_shares_.begin(), view_shares_.end());
+    forecast_start_.ends = view_ends_;
+    forecast_waiting_.clear();
+    queue_.ForEach(
+        [&](const AdmissionQueue::Entry& entry) { forecast_waiting_.push_back(entry.state); });
+  }
+  forecast_start_.state.running = forecast_running_;
+  forecast_start_.state.classes = forecast_classes_;
+  forecast_start_.state.waiting = forecast_waiting_;
+  return forecaster_.Run(now, forecast_start_, newcomer);
+}
+
+AdmissionFacts Engine::Loop::PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
+                                            int32_t priority) {
+  const TimePoint now = clock_.Now();
+  SequenceState newcomer;
+  newcomer.arrived = now;
+  newcomer.progress = {.prompt_tokens = prompt_tokens,
+                       .tokens_known = prompt_tokens,
+                       .logits_begin = prompt_tokens - 1};
+  newcomer.priority = priority;
+  const std::lock_guard lock(forecast_mutex_);
+  return FactsOf(now, Predict(now, newcomer), first_token_us_max);
+}
+
+// forecast_mutex_ is held.
+AdmissionFacts Engine::Loop::FactsOf(TimePoint now, const RolloutEnd& end,
+                                     int64_t first_token_us_max) const {
+  AdmissionFacts facts{.first_token_us = end.first_token_us};
+  if (first_token_us_max > 0 && end.first_token_us > first_token_us_max) {
+    facts.retry_us = RetryAfterUs(end.first_token_us, first_token_us_max, load_.Share(now));
+  }
+  return facts;
+}
+
+SequenceState Engine::Loop::Describe(TimePoint now, const Generation& generation) {
+  const Request& request = generation.request();
+  const std::lock_guard lock(state_mutex_);
+  const PrefixMatch match = rooms_.Match(request);
+  return {.arrived = now,
+          .progress =
+              ProgressOf(generation, static_cast<int32_t>(request.prompt.size()), match.tokens()),
+          .room = rooms_.NeedOf(request, match),
+          .priority = request.priority,
+          .alone = request.alone,
+          .answer_tokens = ExpectedAnswer(request, 0)};
+}
+
+// Predicts the first token of the entry and takes it into the queue, or says why not.
+// forecast_mutex_ is held, so that entries stand in order of arrival.
+Status Engine::Loop::Decide(AdmissionQueue::Entry& entry) {
+  const TimePoint now = entry.state.arrived;
+  Generation& generation = *entry.generation;
+  const int64_t allowed_us = generation.request().first_token_us_max;
+  const RolloutEnd end = Predict(now, entry.state);
+  const AdmissionFacts facts = FactsOf(now, end, allowed_us);
+  entry.first_token_us = facts.first_token_us;
+  generation.predicted_us_.store(facts.first_token_us, std::memory_order_release);
+  generation.retry_us_.store(facts.retry_us, std::memory_order_release);
+  if (facts.retry_us > 0) {
+    return DeadlineExceeded("the first token would come after " +
+                            std::to_string(facts.first_token_us / 1000) + " ms, and " +
+                            std::to_string(allowed_us / 1000) + " ms are allowed");
+  }
+  const SequenceProgress progress = entry.state.progress;
+  const Status pushed = queue_.Push(entry);
+  if (pushed.code() == StatusCode::kResourceExhausted) {
+    // A place comes free when somebody joins.
+    generation.retry_us_.store(end.admission_us, std::memory_order_release);
+  }
+  if (pushed.ok()) {
+    const CostModel& costs = forecast_start_.state.costs;
+    load_.Add(
+        now, costs.round_us + costs.PrefillUs(progress.tokens_pending(), progress.tokens_computed));
+  }
+  return pushed;
+}
 
 Status Engine::Loop::Submit(std::shared_ptr<Generation> generation) {
   const Request& request = generation->request();
@@ -50,8 +141,10 @@ Status Engine::Loop::Submit(std::shared_ptr<Generation> generation) {
     if (generation->engine_wake_ != nullptr) return FailedPrecondition("submitted twice");
     generation->engine_wake_ = &wake_;
   }
-  AdmissionQueue::Entry entry{std::move(generation), clock_.Now()};
-  const Status pushed = queue_.Push(entry);
+  const std::lock_guard forecast_lock(forecast_mutex_);
+  const SequenceState state = Describe(clock_.Now(), *generation);
+  AdmissionQueue::Entry entry{std::move(generation), state};
+  const Status pushed = Decide(entry);
   if (!pushed.ok()) {
     Generation& refused = *entry.generation;  // a refused push leaves the entry alone
     const std::lock_guard lock(refused.wake_mutex_);

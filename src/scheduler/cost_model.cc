@@ -10,8 +10,8 @@ namespace {
 // Amounts that cost a small model about as much as a round does by itself, so that no term drowns
 // the others: prompt tokens, rows, keys of rows, keys of prompt tokens.
 constexpr std::array<double, 5> kUnits = {1, 8, 4, 4096, 16384};
-constexpr double kFading = 0.99;       // of what a round weighs, with each round after it
-constexpr double kHold = 1e-4;         // what a term's last value weighs beside the rounds
+constexpr double kFading = 0.99;        // of what a round weighs, with each round after it
+constexpr double kHold = 1e-4;          // what a term's last value weighs beside the rounds
 constexpr double kErrorShareMax = 0.5;  // of the predicted time: a larger error counts as this
 constexpr int64_t kBelievedFrom = 32;   // rounds after which large errors are taken for accidents
 constexpr int kSweeps = 12;
@@ -45,8 +45,8 @@ void CostFit::Add(const RoundWork& work, int64_t measured_us) {
   const double predicted = std::max(model_.PredictUs(work), 1.0);
   double measured = static_cast<double>(measured_us);
   if (++rounds_ > kBelievedFrom) {
-    measured = std::clamp(measured, predicted * (1 - kErrorShareMax),
-                          predicted * (1 + kErrorShareMax));
+    measured =
+        std::clamp(measured, predicted * (1 - kErrorShareMax), predicted * (1 + kErrorShareMax));
   }
   // Relative errors: a round twice as long may be twice as wrong.
   const double scale = 1 / std::max({predicted, measured, 1.0});

@@ -10,8 +10,8 @@ namespace remontoir {
 struct RoundWork {
   int64_t prefill_tokens = 0;
   int64_t decode_rows = 0;
-  int64_t decode_keys = 0;    // that its decode rows see, summed
-  double prefill_keys = 0;    // sum over its prompt shares of tokens x mean keys before each token
+  int64_t decode_keys = 0;  // that its decode rows see, summed
+  double prefill_keys = 0;  // sum over its prompt shares of tokens x mean keys before each token
 
   void AddDecode(int64_t keys) {
     ++decode_rows;
@@ -37,7 +37,8 @@ struct CostModel {
   double PredictUs(const RoundWork& work) const {
     return round_us + prefill_token_us * static_cast<double>(work.prefill_tokens) +
            decode_row_us * static_cast<double>(work.decode_rows) +
-           decode_key_us * static_cast<double>(work.decode_keys) + prefill_key_us * work.prefill_keys;
+           decode_key_us * static_cast<double>(work.decode_keys) +
+           prefill_key_us * work.prefill_keys;
   }
   // Of computing `tokens` more behind `computed` ones, without the round's own cost.
   double PrefillUs(int64_t tokens, int64_t computed) const {
@@ -70,9 +71,9 @@ class CostFit {
   void Solve();
 
   CostModel model_;
-  Terms costs_{};                          // in the units of TermsOf
-  std::array<Terms, kTerms> moments_{};    // sum of weighted products of terms
-  Terms targets_{};                        // sum of weighted terms x time
+  Terms costs_{};                        // in the units of TermsOf
+  std::array<Terms, kTerms> moments_{};  // sum of weighted products of terms
+  Terms targets_{};                      // sum of weighted terms x time
   int64_t rounds_ = 0;
 };
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
-#include "scheduler/cost_estimate.h"
+#include "predictor/forecast.h"
+#include "scheduler/cost_model.h"
 #include "scheduler/policy.h"
 
 namespace remontoir {
@@ -25,6 +27,7 @@ struct SequenceProgress {
   int32_t events_room = 0;      // tokens whose events its consumer has room for now
 
   bool decoding() const { return tokens_known > prompt_tokens; }
+  int32_t tokens_pending() const { return tokens_known - tokens_computed; }
 };
 
 // What a sequence's room takes from what is free.
@@ -34,10 +37,14 @@ struct RoomNeed {
   int64_t tokens = 0;         // that its class has to hold; 0: it needs no place in one
 };
 
-struct WaitingSequence {
+// A sequence that waits or runs.
+struct SequenceState {
   TimePoint arrived;
   SequenceProgress progress;
-  RoomNeed room;
+  RoomNeed room = {};  // that it takes when it joins; while it runs, that comes back with its end
+  int32_t priority = 0;
+  bool alone = false;         // shares no round with others
+  int32_t answer_tokens = 1;  // still expected of it: for predictions alone
 };
 
 // A length class of room.
@@ -51,15 +58,26 @@ struct RoundBounds {
   int32_t logit_rows_max = 0;
 };
 
+// What earlier rounds left for later ones to know.
+struct SchedulerMemory {
+  // Who arrived until then is past the gate of `fixed` and `legacy`.
+  TimePoint released_until{std::numeric_limits<int64_t>::min()};
+  TimePoint gate_opened{std::numeric_limits<int64_t>::min()};  // the last time
+  bool alone_last = false;  // the last round was one sequence's alone
+};
+
 struct SchedulerState {
-  std::span<const WaitingSequence> waiting;   // in order of arrival
-  std::span<const SequenceProgress> running;  // in order of admission
+  std::span<const SequenceState> waiting;  // in order of arrival
+  std::span<const SequenceState> running;  // in order of admission
   int32_t slots_free = 0;
   int32_t pages_free = 0;              // of the arena
   int32_t dynamic_pages_free = 0;      // the longest row of them
   std::span<const RoomClass> classes;  // lengths ascending, at most kRoomClassesMax
   RoundBounds bounds;
-  CostEstimate cost;
+  SchedulerOptions options;
+  CostModel costs;
+  ArrivalForecast forecast;
+  SchedulerMemory memory;  // `after` of the round before
 };
 
 // What one sequence computes in a round: its next tokens.
@@ -69,31 +87,39 @@ struct RoundShare {
 };
 
 struct Round {
-  explicit Round(int32_t sequences_max) {
+  Round(int32_t sequences_max, int32_t waiting_max) {
     admitted.reserve(sequences_max);
     shares.reserve(sequences_max);
+    order.reserve(sequences_max + waiting_max);
   }
 
   int64_t window_us = 0;          // the time budget that it was filled for
-  std::optional<TimePoint> wake;  // nothing can run before it; unset: not without an event
+  std::optional<TimePoint> wake;  // when nothing runs: it may then; unset: not without an event
   std::vector<int32_t> admitted;  // waiting ones that join, ascending; capacity like shares
   int32_t decode_rows = 0;
   int32_t prefill_tokens = 0;
   std::vector<RoundShare> shares;  // capacity: as many as may be in flight
+  RoundWork work;
+  SchedulerMemory after;
+  std::vector<int32_t> order;  // scratch
 };
 
 inline constexpr int32_t kRoomClassesMax = 64;
 // How long somebody who waits for room may be overtaken by others whose room is free.
 inline constexpr int64_t kOvertakenUsMax = 2'000'000;
 
-// The policy `immediate`: first come, first served, never waits. Waiting sequences join in order
-// while a slot and their room are free. One whose room isn't is passed over, but not for longer
-// than kOvertakenUsMax since its arrival: from then on nobody behind it joins before it does, so
-// that room which comes free is kept for it. Every decoding sequence gets a row; prefill chunks
-// fill the rest of the window in order of admission, and at least one grain of it where the bounds
-// allow. A sequence whose consumer has no room for its events is left out. Bounds that always let
-// everybody move: tokens_max and logit_rows_max of at least (slots - 1) + kChunkGrain. `round`
-// keeps its storage.
+// Waiting sequences that the policy's gate lets through join in its order while a slot and their
+// room are free. One whose room isn't is passed over, but not for longer than kOvertakenUsMax since
+// its arrival: from then on nobody behind it joins before it does, so that room which comes free is
+// kept for it. Every decoding sequence gets a row (under kLegacy: once no prompt is left); prompts
+// fill the rest of the window in the policy's order, and at least one grain of it where the bounds
+// allow. A sequence that asks to be alone joins when no other such runs; its rounds alternate with
+// those that the others share. A sequence whose consumer has no room for its events is left out.
+// Bounds that always let everybody move: tokens_max and logit_rows_max of at least (slots - 1) +
+// kChunkGrain. `round` keeps its storage.
 void NextRound(TimePoint now, const SchedulerState& state, Round& round);
+
+// The window that a policy's replies tell of, in ms: that of the round, or what the gate waits for.
+int32_t ReportedWindowMs(const SchedulerOptions& options, const Round& round);
 
 }  // namespace remontoir

@@ -23,7 +23,7 @@ ModelWork SmallModel() {
 
 TEST(BenchWork, StepReadsAllWeightsAndTheKeysThatItSees) {
   const SequenceRows step = {.first_position = 9, .rows = 1, .logit_rows = 1};
-  const RoundWork work = WorkOfRound(SmallModel(), {&step, 1});
+  const BenchWork work = WorkOfRound(SmallModel(), {&step, 1});
   EXPECT_EQ(work.int8_ops, 150);
   EXPECT_EQ(work.f32_ops, 10);
   EXPECT_EQ(work.weight_bytes, 1300);
@@ -33,7 +33,7 @@ TEST(BenchWork, StepReadsAllWeightsAndTheKeysThatItSees) {
 
 TEST(BenchWork, PromptRowsSeeTheKeysBeforeThemAndShareTheRead) {
   const SequenceRows prompt = {.first_position = 2, .rows = 3, .logit_rows = 0};
-  const RoundWork work = WorkOfRound(SmallModel(), {&prompt, 1});
+  const BenchWork work = WorkOfRound(SmallModel(), {&prompt, 1});
   EXPECT_EQ(work.int8_ops, 300);
   EXPECT_EQ(work.weight_bytes, 1000);  // no logits, no output matrix
   EXPECT_EQ(work.attention_ops, 2 * ((3 + 4 + 5) + (3 + 4 + 4)));
@@ -42,7 +42,7 @@ TEST(BenchWork, PromptRowsSeeTheKeysBeforeThemAndShareTheRead) {
 
 TEST(BenchWork, BatchReadsWeightsOnceAndEachSequencesKeys) {
   const std::vector<SequenceRows> batch(3, {.first_position = 9, .rows = 1, .logit_rows = 1});
-  const RoundWork work = WorkOfRound(SmallModel(), batch);
+  const BenchWork work = WorkOfRound(SmallModel(), batch);
   EXPECT_EQ(work.weight_bytes, 1300);
   EXPECT_EQ(work.int8_ops, 3 * 150);
   EXPECT_EQ(work.kv_bytes, 3 * 8 * (10 + 4));
@@ -63,7 +63,7 @@ TEST(BenchWork, CeilingTakesTheSlowerOfReadingAndMultiplying) {
   ceilings.read_bytes_per_second = 100;
   ceilings.int8_ops_per_second = 1000;
   ceilings.f32_ops_per_second = 10;
-  RoundWork work;
+  BenchWork work;
   work.weight_bytes = 200;  // 2 s
   work.int8_ops = 500;      // 0.5 s
   work.kv_bytes = 100;      // 1 s

@@ -31,16 +31,16 @@ SequenceProgress Prefilling(int32_t prompt, int32_t computed) {
 SequenceProgress Scoring(int32_t prompt, int32_t computed, int32_t room = kRoom) {
   return {prompt, prompt, computed, 0, room};
 }
-WaitingSequence Waiting(SequenceProgress progress, int32_t pages) {
+SequenceState Waiting(SequenceProgress progress, int32_t pages) {
   return {{}, progress, {.pages = pages}};
 }
 
-WaitingSequence WaitingFor(RoomNeed room) { return {{}, Prefilling(8, 0), room}; }
+SequenceState WaitingFor(RoomNeed room) { return {{}, Prefilling(8, 0), room}; }
 
 struct RoundCase {
   std::string name;
   std::vector<SequenceProgress> running;
-  std::vector<WaitingSequence> waiting;
+  std::vector<SequenceState> waiting;
   int32_t slots_free;
   int32_t pages_free;
   RoundBounds bounds;
@@ -280,15 +280,19 @@ TEST(Immediate, PlansTheseRounds) {
   for (const RoundCase& c : Cases()) {
     SCOPED_TRACE(c.name);
     SchedulerState state;
-    state.running = c.running;
+    std::vector<SequenceState> running;
+    for (const SequenceProgress& progress : c.running) running.push_back({{}, progress});
+    state.running = running;
     state.waiting = c.waiting;
     state.slots_free = c.slots_free;
     state.pages_free = c.pages_free;
     state.bounds = c.bounds;
-    state.cost = {.round_us = 0,
-                  .prefill_token_us = c.window_tokens > 0 ? 120'000.0 / c.window_tokens : 1e9,
-                  .decode_row_us = 0};
-    Round round(8);
+    state.costs = {.round_us = 0,
+                   .prefill_token_us = c.window_tokens > 0 ? 120'000.0 / c.window_tokens : 1e9,
+                   .decode_row_us = 0,
+                   .decode_key_us = 0,
+                   .prefill_key_us = 0};
+    Round round(8, 8);
     state.classes = c.classes;
     state.dynamic_pages_free = c.dynamic_pages_free;
     NextRound({c.now_us}, state, round);
@@ -368,7 +372,7 @@ class Simulation {
   void Plan() {
     running_states_.clear();
     waiting_states_.clear();
-    for (const Simulated& s : running_) running_states_.push_back(s.progress);
+    for (const Simulated& s : running_) running_states_.push_back({{s.arrived_us}, s.progress});
     for (const Simulated& s : waiting_)
       waiting_states_.push_back({{s.arrived_us}, s.progress, {.pages = s.pages}});
     state_.running = running_states_;
@@ -386,7 +390,7 @@ class Simulation {
     for (const RoundShare& share : round_.shares) {
       const auto& p =
           share.sequence < static_cast<int32_t>(running_.size())
-              ? running_states_[share.sequence]
+              ? running_states_[share.sequence].progress
               : waiting_states_[round_.admitted[share.sequence - running_.size()]].progress;
       EXPECT_EQ(times[share.sequence]++, 0) << "twice in a round";
       EXPECT_GT(share.tokens, 0);
@@ -399,14 +403,14 @@ class Simulation {
       logit_rows += wanted;
     }
     for (size_t i = 0; i < running_.size(); ++i) {
-      if (running_states_[i].decoding() && running_states_[i].events_room > 0) {
+      if (running_states_[i].progress.decoding() && running_states_[i].progress.events_room > 0) {
         EXPECT_EQ(times[i], 1) << "a decoder was left out";
       }
     }
     EXPECT_LE(rows, bounds_.tokens_max);
     EXPECT_LE(logit_rows, bounds_.logit_rows_max);
-    const int64_t window = state_.cost.PrefillTokensWithin(round_.window_us, round_.decode_rows);
-    EXPECT_LE(round_.prefill_tokens, std::max<int64_t>(window, kChunkGrain));
+    const auto us = static_cast<int64_t>(state_.costs.PredictUs(round_.work));
+    EXPECT_TRUE(us <= round_.window_us + 1 || round_.prefill_tokens <= kChunkGrain) << us;
   }
 
   void Apply() {
@@ -444,7 +448,9 @@ class Simulation {
       return true;
     });
     const int64_t us = Pick(100, 200) * (30 + 10 * round_.prefill_tokens + 15 * round_.decode_rows);
-    state_.cost.Commit(round_.prefill_tokens, round_.decode_rows, us);
+    fit_.Add(round_.work, us);
+    state_.costs = fit_.model();
+    state_.memory = round_.after;
     now_us_ += us;
   }
 
@@ -452,10 +458,10 @@ class Simulation {
   uint64_t n_ = 0;
   RoundBounds bounds_;
   SchedulerState state_;
-  Round round_{kSlots};
+  Round round_{kSlots, kSequences};
+  CostFit fit_{CostModel{}};
   std::deque<Simulated> waiting_, running_;
-  std::vector<SequenceProgress> running_states_;
-  std::vector<WaitingSequence> waiting_states_;
+  std::vector<SequenceState> running_states_, waiting_states_;
   int32_t pages_free_ = 0;
   int arrived_ = 0;
   int finished_ = 0;

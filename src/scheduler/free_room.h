@@ -1,0 +1,50 @@
+// Room and slots while a round is planned: what is free, less what those who join take.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/check.h"
+#include "scheduler/scheduler.h"
+
+namespace remontoir {
+
+class FreeRoom {
+ public:
+  explicit FreeRoom(const SchedulerState& state)
+      : pages_(state.pages_free),
+        dynamic_pages_(state.dynamic_pages_free),
+        class_count_(static_cast<int32_t>(state.classes.size())) {
+    REM_CHECK(state.classes.size() <= classes_.size(), "a bounded number of classes");
+    for (int32_t i = 0; i < class_count_; ++i) classes_[i] = state.classes[i];
+  }
+
+  bool TryTake(const RoomNeed& need) {
+    if (need.pages > pages_ || need.dynamic_pages > dynamic_pages_) return false;
+    if (need.tokens > 0) {
+      RoomClass* const found = FindClass(need.tokens);
+      if (found == nullptr) return false;
+      --found->places_free;
+    }
+    pages_ -= need.pages;
+    // Where the next row of pages lies isn't known until this one is taken.
+    if (need.dynamic_pages > 0) dynamic_pages_ = 0;
+    return true;
+  }
+
+ private:
+  // The smallest with a place that holds so many tokens.
+  RoomClass* FindClass(int64_t tokens) {
+    for (int32_t i = 0; i < class_count_; ++i) {
+      if (classes_[i].tokens >= tokens && classes_[i].places_free > 0) return &classes_[i];
+    }
+    return nullptr;
+  }
+
+  int32_t pages_;
+  int32_t dynamic_pages_;
+  const int32_t class_count_;
+  std::array<RoomClass, kRoomClassesMax> classes_;
+};
+
+}  // namespace remontoir

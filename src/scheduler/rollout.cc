@@ -1,0 +1,167 @@
+// Rounds are chosen by NextRound; what they bring is assumed.
+#include "scheduler/rollout.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace remontoir {
+namespace {
+
+constexpr int32_t kReads = 1 << 20;  // a consumer who keeps up
+
+}  // namespace
+
+Rollout::Rollout(int32_t sequences_max, int32_t waiting_max)
+    : round_(sequences_max, waiting_max + 1) {
+  running_.reserve(sequences_max);
+  running_states_.reserve(sequences_max);
+  waiting_.reserve(waiting_max + 1);
+  waiting_states_.reserve(waiting_max + 1);
+  classes_.reserve(kRoomClassesMax);
+}
+
+void Rollout::Begin(const RolloutStart& start, const SequenceState& newcomer) {
+  state_ = start.state;
+  first_token_ = false;
+  classes_.assign(start.state.classes.begin(), start.state.classes.end());
+  running_.clear();
+  waiting_.clear();
+  const auto keep = [](std::vector<Place>& places, SequenceState state, bool is_newcomer) {
+    // Who stands still now is left out of the plan; everybody else keeps reading.
+    if (state.progress.events_room > 0) state.progress.events_room = kReads;
+    state.answer_tokens = std::max(state.answer_tokens, 1);
+    places.push_back({state, is_newcomer});
+  };
+  for (const SequenceState& sequence : start.state.running) keep(running_, sequence, false);
+  for (const SequenceState& sequence : start.state.waiting) keep(waiting_, sequence, false);
+  keep(waiting_, newcomer, true);
+  waiting_.back().state.progress.events_room = kReads;
+}
+
+bool Rollout::Apply(const std::vector<RoundShare>& shares, int64_t times) {
+  for (const RoundShare& share : shares) {
+    Place& place = running_[static_cast<size_t>(share.sequence)];
+    SequenceProgress& progress = place.state.progress;
+    const bool decoded = progress.decoding();
+    const auto tokens = static_cast<int32_t>(decoded ? times : share.tokens);
+    progress.tokens_computed += tokens;
+    if (!decoded && progress.tokens_pending() > 0) continue;
+    progress.tokens_known = progress.tokens_computed + 1;
+    place.state.answer_tokens -= decoded ? tokens : 1;
+    first_token_ |= place.newcomer;
+  }
+  return !first_token_;
+}
+
+void Rollout::GiveBack(const SequenceState& sequence) {
+  state_.pages_free += sequence.room.pages;
+  state_.dynamic_pages_free = std::max(state_.dynamic_pages_free, sequence.room.dynamic_pages);
+  if (sequence.room.tokens <= 0) return;
+  for (RoomClass& room : classes_) {
+    if (room.tokens >= sequence.room.tokens) {
+      ++room.places_free;
+      return;
+    }
+  }
+}
+
+void Rollout::Leave() {
+  std::erase_if(running_, [this](const Place& place) {
+    if (place.state.answer_tokens > 0) return false;
+    GiveBack(place.state);
+    ++state_.slots_free;
+    return true;
+  });
+}
+
+void Rollout::Join(const Round& round) {
+  for (const int32_t i : round.admitted) {
+    const Place& place = waiting_[static_cast<size_t>(i)];
+    const RoomNeed& need = place.state.room;
+    state_.pages_free -= need.pages;
+    state_.dynamic_pages_free -= need.dynamic_pages;
+    --state_.slots_free;
+    if (need.tokens > 0) {
+      const auto found = std::ranges::find_if(classes_, [&](const RoomClass& room) {
+        return room.tokens >= need.tokens && room.places_free > 0;
+      });
+      if (found != classes_.end()) --found->places_free;
+    }
+    running_.push_back(place);
+  }
+  for (size_t i = round.admitted.size(); i-- > 0;) {
+    waiting_.erase(waiting_.begin() + round.admitted[i]);
+  }
+}
+
+int64_t Rollout::Repeats(const Round& round, int64_t round_us) const {
+  if (round.prefill_tokens > 0 || !round.admitted.empty() || round.after.alone_last) return 1;
+  int64_t times = std::numeric_limits<int32_t>::max();
+  for (const RoundShare& share : round.shares) {
+    const SequenceState& sequence = running_[static_cast<size_t>(share.sequence)].state;
+    times = std::min<int64_t>(times, sequence.answer_tokens);
+  }
+  if (round.wake.has_value()) {
+    times = std::min(times, ElapsedUs(now_, *round.wake) / std::max<int64_t>(round_us, 1) + 1);
+  }
+  return std::max<int64_t>(times, 1);
+}
+
+int64_t Rollout::RestUs() const {
+  double us = 0;
+  for (const auto* places : {&running_, &waiting_}) {
+    for (const Place& place : *places) {
+      const SequenceProgress& progress = place.state.progress;
+      if (progress.decoding()) continue;
+      us += state_.costs.PrefillUs(progress.tokens_pending(), progress.tokens_computed);
+    }
+  }
+  return static_cast<int64_t>(std::min(us, static_cast<double>(kUsMax)));
+}
+
+RolloutEnd Rollout::Run(TimePoint now, const RolloutStart& start, const SequenceState& newcomer) {
+  Begin(start, newcomer);
+  now_ = std::max(now, start.ends);
+  Apply(start.shares, 1);
+  Leave();
+  RolloutEnd end{.first_token_us = kUsMax, .admission_us = kUsMax};
+  for (int32_t i = 0; i < kRoundsMax; ++i) {
+    running_states_.clear();
+    waiting_states_.clear();
+    for (const Place& place : running_) running_states_.push_back(place.state);
+    for (const Place& place : waiting_) waiting_states_.push_back(place.state);
+    state_.running = running_states_;
+    state_.waiting = waiting_states_;
+    state_.classes = classes_;
+    NextRound(now_, state_, round_);
+    if (!round_.admitted.empty()) {
+      end.admission_us = std::min(end.admission_us, ElapsedUs(now, now_));
+    }
+    if (round_.shares.empty() && round_.admitted.empty()) {
+      if (!round_.wake.has_value()) return end;  // everybody stands still
+      now_ = std::max(now_, *round_.wake);
+      state_.memory = round_.after;
+      continue;
+    }
+    const auto round_us = static_cast<int64_t>(state_.costs.PredictUs(round_.work));
+    const int64_t times = Repeats(round_, round_us);
+    Join(round_);
+    now_.us = std::min(now_.us + times * round_us, now.us + kUsMax);
+    state_.memory = round_.after;
+    const bool goes_on = Apply(round_.shares, times);
+    end.first_token_us = std::min(kUsMax, ElapsedUs(now, now_));
+    if (!goes_on) return end;
+    if (end.first_token_us >= kUsMax) return end;
+    Leave();
+  }
+  end.first_token_us = std::min(kUsMax, end.first_token_us + RestUs());
+  return end;
+}
+
+int64_t RetryAfterUs(int64_t predicted_us, int64_t first_token_us_max, double load) {
+  const double excess_us =
+      static_cast<double>(std::max<int64_t>(predicted_us - first_token_us_max, 0));
+  return static_cast<int64_t>(excess_us / std::clamp(1 - load, 0.25, 1.0));
+}
+
+}  // namespace remontoir
