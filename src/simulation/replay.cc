@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "engine/engine.h"
+#include "scheduler/scheduler.h"
 #include "simulation/simulated_runner.h"
 
 namespace remontoir {
