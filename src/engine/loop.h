@@ -97,7 +97,8 @@ class Engine::Loop {
 
   // What a newcomer would meet. (submit.cc)
   RolloutEnd Predict(TimePoint now, const SequenceState& newcomer);
-  AdmissionFacts FactsOf(TimePoint now, const RolloutEnd& end, int64_t first_token_us_max) const;
+  AdmissionFacts FactsOf(TimePoint now, const SequenceState& newcomer, int64_t first_token_us,
+                         int64_t first_token_us_max);
   SequenceState Describe(TimePoint now, const Generation& generation);
   Status Decide(AdmissionQueue::Entry& entry);
 

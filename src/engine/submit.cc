@@ -75,15 +75,16 @@ AdmissionFacts Engine::Loop::PredictAtLeast(int32_t prompt_tokens, int64_t first
                        .logits_begin = prompt_tokens - 1};
   newcomer.priority = priority;
   const std::lock_guard lock(forecast_mutex_);
-  return FactsOf(now, Predict(now, newcomer), first_token_us_max);
+  return FactsOf(now, newcomer, Predict(now, newcomer).first_token_us, first_token_us_max);
 }
 
-// forecast_mutex_ is held.
-AdmissionFacts Engine::Loop::FactsOf(TimePoint now, const RolloutEnd& end,
-                                     int64_t first_token_us_max) const {
-  AdmissionFacts facts{.first_token_us = end.first_token_us};
-  if (first_token_us_max > 0 && end.first_token_us > first_token_us_max) {
-    facts.retry_us = RetryAfterUs(end.first_token_us, first_token_us_max, load_.Share(now));
+// Of Predict's answer, right after it. forecast_mutex_ is held.
+AdmissionFacts Engine::Loop::FactsOf(TimePoint now, const SequenceState& newcomer,
+                                     int64_t first_token_us, int64_t first_token_us_max) {
+  AdmissionFacts facts{.first_token_us = first_token_us};
+  if (first_token_us_max > 0 && first_token_us > first_token_us_max) {
+    const int64_t us = forecaster_.WhenWithin(now, forecast_start_, newcomer, first_token_us_max);
+    facts.retry_us = RetryAfterUs(us, load_.Share(now));
   }
   return facts;
 }
@@ -108,7 +109,7 @@ Status Engine::Loop::Decide(AdmissionQueue::Entry& entry) {
   Generation& generation = *entry.generation;
   const int64_t allowed_us = generation.request().first_token_us_max;
   const RolloutEnd end = Predict(now, entry.state);
-  const AdmissionFacts facts = FactsOf(now, end, allowed_us);
+  const AdmissionFacts facts = FactsOf(now, entry.state, end.first_token_us, allowed_us);
   entry.first_token_us = facts.first_token_us;
   generation.predicted_us_.store(facts.first_token_us, std::memory_order_release);
   generation.retry_us_.store(facts.retry_us, std::memory_order_release);

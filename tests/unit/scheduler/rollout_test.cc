@@ -11,12 +11,7 @@ namespace {
 constexpr int32_t kReads = 1000;
 
 SequenceState Prompt(int32_t tokens, int64_t arrived_us = 0, int32_t answer = 10) {
-  return {{arrived_us},
-          {tokens, tokens, 0, tokens - 1, kReads},
-          {.pages = 1},
-          0,
-          false,
-          answer};
+  return {{arrived_us}, {tokens, tokens, 0, tokens - 1, kReads}, {.pages = 1}, 0, false, answer};
 }
 SequenceState Decoder(int32_t answer) {
   return {{0}, {10, 11, 10, 9, kReads}, {.pages = 1}, 0, false, answer};
@@ -111,11 +106,24 @@ TEST(Rollout, EstimatesTheRestBehindItsBound) {
   EXPECT_NEAR(us, 3001 * 110'000.0, 3001 * 11'000.0);
 }
 
-TEST(RetryAfter, IsTheExcessStretchedByTheLoad) {
-  EXPECT_EQ(RetryAfterUs(500'000, 200'000, 0), 300'000);
-  EXPECT_EQ(RetryAfterUs(500'000, 200'000, 0.5), 600'000);
-  EXPECT_EQ(RetryAfterUs(500'000, 200'000, 3), 1'200'000);
-  EXPECT_EQ(RetryAfterUs(100'000, 200'000, 0), 0);
+TEST(RetryAfter, IsStretchedByTheLoad) {
+  EXPECT_EQ(RetryAfterUs(300'000, 0), 300'000);
+  EXPECT_GT(RetryAfterUs(300'000, 0.5), 330'000);
+  EXPECT_LE(RetryAfterUs(300'000, 1e9), 750'000);
+  EXPECT_EQ(RetryAfterUs(Rollout::kUsMax, 3), Rollout::kUsMax);
+}
+
+TEST(WhenWithin, IsWhenARetryWouldBeLetIn) {
+  Rollout rollout(8, 8);
+  RolloutStart start = Start();
+  const std::vector<SequenceState> running = {Decoder(30), Decoder(40)};
+  start.state.running = running;
+  start.state.slots_free = 0;
+  // The first answer ends after 360 ms, and the prompt takes 61 ms then.
+  const int64_t us = rollout.WhenWithin({0}, start, Prompt(50), 100'000);
+  EXPECT_NEAR(static_cast<double>(us), 360'000 + 61'000 - 100'000, 20'000);
+  EXPECT_EQ(rollout.WhenWithin({0}, start, Prompt(50), 500'000), 0);
+  EXPECT_EQ(rollout.WhenWithin({0}, start, Prompt(50), 50'000), Rollout::kUsMax) << "not alone";
 }
 
 }  // namespace

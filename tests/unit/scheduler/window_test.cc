@@ -49,7 +49,8 @@ TEST(Window, ShrinksWithArrivalsAndDecodersAndGrowsWithPrompts) {
 TEST(Window, IgnoresTheForecastAtWeightNull) {
   SchedulerOptions options;
   options.forecast_weight = 0;
-  EXPECT_EQ(AdaptiveWindowUs(options, {0.01, 1, 4, 0}), AdaptiveWindowUs(options, {0.01, 1, 4, 99}));
+  EXPECT_EQ(AdaptiveWindowUs(options, {0.01, 1, 4, 0}),
+            AdaptiveWindowUs(options, {0.01, 1, 4, 99}));
 }
 
 TEST(Window, KeepsToItsBoundsWhateverItIsTold) {
