@@ -360,12 +360,23 @@ namespace {
 
 constexpr int32_t kSeeds = 60;
 
+int32_t FromEnvironment(const char* name, int32_t otherwise) {
+  const char* const text = std::getenv(name);
+  int32_t number = otherwise;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), number);
+  return number;
+}
+
 // REMONTOIR_WORLD_REQUESTS of all seeds together; without it enough to see every kind of world.
 int32_t RequestsOfASeed() {
-  const char* const text = std::getenv("REMONTOIR_WORLD_REQUESTS");
-  int32_t requests = 6000;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), requests);
-  return std::max(1, requests / kSeeds);
+  return std::max(1, FromEnvironment("REMONTOIR_WORLD_REQUESTS", 6000) / kSeeds);
+}
+
+// For who looks for a fault: REMONTOIR_WORLD_SEED is played alone.
+TEST(Worlds, OneByItsSeed) {
+  const int32_t seed = FromEnvironment("REMONTOIR_WORLD_SEED", -1);
+  if (seed < 0) GTEST_SKIP() << "REMONTOIR_WORLD_SEED isn't set";
+  World(static_cast<uint64_t>(seed), RequestsOfASeed()).Play();
 }
 
 TEST(Worlds, KeepEveryPromiseAfterEveryStep) {
