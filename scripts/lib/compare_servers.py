@@ -98,14 +98,16 @@ def is_ready(port):
             return False
 
 
-def start_ours(program, file, threads, log):
+def start_ours(program, file, threads, log, context=CONTEXT, more=None):
+    """`remontoir serve`; `more`: further keys of its configuration."""
     port = free_port()
     settings = {
         "server.port": port,
         "engine.threads": threads,
         "engine.sequences_max": SEQUENCES,
-        "model.context": CONTEXT,
+        "model.context": context,
         "telemetry.log_level": "warning",
+        **(more or {}),
     }
     command = [program, "serve", "--model", file]
     for key, value in settings.items():
@@ -115,13 +117,13 @@ def start_ours(program, file, threads, log):
     while not is_ready(port):
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
-            raise SystemExit("compare: remontoir serve didn't start; see build/peer/compare.log")
+            raise SystemExit(f"compare: remontoir serve didn't start; see {log.name}")
         time.sleep(0.1)
     return Server(process, (HOST, port), {"describe": "remontoir serve"})
 
 
-def start_peer(setting, threads, log):
-    wanted = {**setting, "threads": threads, "sequences": SEQUENCES, "context": CONTEXT}
+def start_peer(setting, threads, log, context=CONTEXT):
+    wanted = {**setting, "threads": threads, "sequences": SEQUENCES, "context": context}
     script = pathlib.Path(__file__).with_name("llama_server.py")
     process = subprocess.Popen(
         [sys.executable, str(script), json.dumps(wanted)],
@@ -134,7 +136,7 @@ def start_peer(setting, threads, log):
     line = process.stdout.readline()
     if not line.startswith("{"):
         process.kill()
-        raise SystemExit("compare: llama.cpp's server didn't start; see build/peer/compare.log")
+        raise SystemExit(f"compare: llama.cpp's server didn't start; see {log.name}")
     hello = json.loads(line)
     address = urllib.parse.urlsplit(hello["address"])
     return Server(process, (address.hostname, address.port), hello)

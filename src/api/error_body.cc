@@ -1,16 +1,17 @@
 // Error bodies: one builder a kind of refusal.
 #include "api/error_body.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/json_writer.h"
+#include "api/timings.h"
 
 namespace remontoir {
 namespace {
 
 constexpr std::string_view kInvalidRequestType = "invalid_request_error";
 constexpr std::string_view kTokenLimitExceeded = "token limit exceeded";
-constexpr int kQueueRetryMs = 300;
 constexpr int kLoadingRetryMs = 1000;
 
 ErrorBody Make(int http_status, std::string message, std::string_view type, std::string_view param,
@@ -28,6 +29,11 @@ std::string Joined(std::string_view first, std::string_view second) {
   return std::string(first) + " " + std::string(second);
 }
 
+int RetryMs(int64_t retry_us) {
+  return static_cast<int>(
+      std::clamp<int64_t>(RoundedUpMs(retry_us), int64_t{kRetryMsMin}, int64_t{kRetryMsMax}));
+}
+
 ErrorBody WithRetry(ErrorBody error, int retry_after_ms) {
   error.retry_after_ms = retry_after_ms;
   return error;
@@ -42,6 +48,10 @@ std::string ToJson(const ErrorBody& error) {
   json.Key("type").String(error.type);
   json.Key("param").StringOrNull(error.param);
   json.Key("code").StringOrNull(error.code);
+  if (error.ttft_predicted_ms.has_value()) {
+    json.Key("ttft_predicted_ms").Int(*error.ttft_predicted_ms);
+    json.Key("ttft_slo_ms").Int(error.ttft_slo_ms);
+  }
   json.EndObject().EndObject();
   return json.Take();
 }
@@ -86,10 +96,23 @@ ErrorBody MethodNotAllowed(std::string_view method, std::string_view path) {
               "", "method_not_allowed");
 }
 
-ErrorBody QueueFull() {
+ErrorBody QueueFull(int64_t retry_us) {
   return WithRetry(Make(429, "The server's queue is full; try again soon", "rate_limit_error", "",
                         "rate_limit_exceeded"),
-                   kQueueRetryMs);
+                   RetryMs(retry_us));
+}
+
+ErrorBody DeadlineUnmet(int64_t predicted_us, int64_t deadline_us, int64_t retry_us) {
+  const int64_t predicted_ms = RoundedUpMs(predicted_us);
+  const int64_t deadline_ms = deadline_us / 1000;
+  ErrorBody error =
+      Make(429,
+           "The first token is predicted after " + std::to_string(predicted_ms) +
+               " ms, later than the " + std::to_string(deadline_ms) + " ms that the request allows",
+           "rate_limit_error", "", "deadline_unmet");
+  error.ttft_predicted_ms = predicted_ms;
+  error.ttft_slo_ms = deadline_ms;
+  return WithRetry(std::move(error), RetryMs(retry_us));
 }
 
 ErrorBody Loading() {
@@ -111,7 +134,7 @@ ErrorBody ServerError(std::string message) {
 ErrorBody HttpRefusal(int http_status, std::string_view reason) {
   const std::string_view type = http_status >= 500 ? "service_unavailable" : kInvalidRequestType;
   ErrorBody error = Make(http_status, std::string(reason), type, "", "");
-  return http_status == 503 ? WithRetry(std::move(error), kQueueRetryMs) : error;
+  return http_status == 503 ? WithRetry(std::move(error), kRetryMsMin) : error;
 }
 
 }  // namespace remontoir

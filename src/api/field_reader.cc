@@ -111,6 +111,13 @@ void ReadRoom(FieldReader& fields, GenerationOptions& options) {
   }
 }
 
+void ReadPriority(FieldReader& fields, GenerationOptions& options) {
+  if (fields.Find("priority") == nullptr) return;
+  int32_t priority = 0;
+  fields.ReadInt("priority", -kPriorityFieldMax, kPriorityFieldMax, priority);
+  options.priority = priority;
+}
+
 }  // namespace
 
 std::string_view KindName(const json::value& value) {
@@ -228,6 +235,7 @@ void ReadGenerationOptions(FieldReader& fields, GenerationOptions& options) {
   fields.Read("skip_special_tokens", options.skip_special_tokens);
   fields.Read("user", options.user);
   ReadRoom(fields, options);
+  ReadPriority(fields, options);
   fields.Read("stream", options.stream);
   const json::value* stream_options = fields.Find("stream_options");
   if (stream_options == nullptr) return;

@@ -16,6 +16,7 @@ inline constexpr int kChatTopLogprobsMax = 20;
 inline constexpr int kCompletionLogprobsMax = 5;
 inline constexpr int kJsonDepthMax = 64;
 inline constexpr int kCacheSaltBytesMax = 256;
+inline constexpr int kPriorityFieldMax = 100;  // and as far below 0
 
 struct GenerationOptions {
   std::string model;  // empty: the client named none
@@ -32,8 +33,9 @@ struct GenerationOptions {
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // the usage so far in every chunk
   std::string user;
-  int32_t max_context_length = 0;  // a hint: positions that prompt and answer will take; 0: none
-  std::string cache_salt;          // at most kCacheSaltBytesMax; who sends another shares nothing
+  int32_t max_context_length = 0;   // a hint: positions that prompt and answer will take; 0: none
+  std::optional<int32_t> priority;  // lower runs first
+  std::string cache_salt;           // at most kCacheSaltBytesMax; who sends another shares nothing
 };
 
 }  // namespace remontoir

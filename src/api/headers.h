@@ -26,6 +26,19 @@ inline constexpr char kHeaderKvBucket[] = "X-KV-Bucket";   // length of its clas
 inline constexpr char kHeaderKvInitUs[] = "X-KV-Init-Us";  // microseconds
 inline constexpr char kHeaderCache[] = "X-Cache";          // "HIT" or "MISS"
 
+// What a request may say of its turn.
+inline constexpr char kHeaderPriority[] = "X-Priority";      // an integer, lower runs first
+inline constexpr char kHeaderNoBatch[] = "X-No-Batch";       // true: shares no round
+inline constexpr char kHeaderTtftSloMs[] = "x-slo-ttft-ms";  // deadline of the first token
+inline constexpr char kHeaderTimings[] = "X-Timings";        // true: the reply tells its timings
+// What a reply says of it.
+inline constexpr char kHeaderTtftPredictedMs[] = "X-TTFT-Predicted-Ms";
+inline constexpr char kHeaderBatchSize[] = "X-Batch-Size";  // sequences in its first token's round
+inline constexpr char kHeaderBatchWindowMs[] = "X-Batch-Window-Ms";  // that round's window
+inline constexpr char kHeaderBatchPolicy[] = "X-Batch-Policy";
+inline constexpr char kHeaderBatchWaitMs[] = "X-Batch-Wait-Ms";  // held back on purpose
+inline constexpr char kHeaderQueueMs[] = "X-Queue-Ms";           // from arrival to admission
+
 inline constexpr char kBucketedStrategy[] = "bucketed_prealloc_v2";
 inline constexpr char kDynamicStrategy[] = "dynamic";
 

@@ -136,11 +136,20 @@ void WriteCompletionChoice(JsonWriter& json, const ReplyChoice& choice) {
   json.EndObject();
 }
 
-std::string UsageChunk(const ReplyHead& head, std::string_view object, const Usage& usage) {
+void WriteTimings(JsonWriter& json, const ReplyTimings* timings) {
+  if (timings == nullptr) return;
+  json.Key("remontoir").BeginObject();
+  WriteFields(json, *timings);
+  json.EndObject();
+}
+
+std::string UsageChunk(const ReplyHead& head, std::string_view object, const Usage& usage,
+                       const ReplyTimings* timings) {
   JsonWriter json;
   WriteHead(json, head, object);
   json.Key("choices").BeginArray().EndArray();
   WriteChunkUsage(json, {true, usage});
+  WriteTimings(json, timings);
   json.EndObject();
   return json.Take();
 }
@@ -168,7 +177,7 @@ void WriteTokens(JsonWriter& json, std::string_view key, std::span<const TokenId
 }  // namespace
 
 std::string ChatCompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
-                               const Usage& usage) {
+                               const Usage& usage, const ReplyTimings* timings) {
   JsonWriter json;
   WriteHead(json, head, "chat.completion");
   json.Key("choices").BeginArray();
@@ -185,6 +194,7 @@ std::string ChatCompletionJson(const ReplyHead& head, std::span<const ReplyChoic
   }
   json.EndArray().Key("usage");
   WriteUsage(json, usage);
+  WriteTimings(json, timings);
   json.EndObject();
   return json.Take();
 }
@@ -204,8 +214,8 @@ std::string ChatRoleChunkJson(const ReplyHead& head, int32_t index, const ChunkU
   return json.Take();
 }
 
-std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice,
-                          const ChunkUsage& usage) {
+std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice, const ChunkUsage& usage,
+                          const ReplyTimings* timings) {
   JsonWriter json;
   WriteHead(json, head, kChatChunk);
   json.Key("choices").BeginArray().BeginObject();
@@ -217,40 +227,45 @@ std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice,
   WriteFinish(json, choice);
   json.EndObject().EndArray();
   WriteChunkUsage(json, usage);
+  WriteTimings(json, timings);
   json.EndObject();
   return json.Take();
 }
 
-std::string ChatUsageChunkJson(const ReplyHead& head, const Usage& usage) {
-  return UsageChunk(head, kChatChunk, usage);
+std::string ChatUsageChunkJson(const ReplyHead& head, const Usage& usage,
+                               const ReplyTimings* timings) {
+  return UsageChunk(head, kChatChunk, usage, timings);
 }
 
 std::string CompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
-                           const Usage& usage) {
+                           const Usage& usage, const ReplyTimings* timings) {
   JsonWriter json;
   WriteHead(json, head, kTextCompletion);
   json.Key("choices").BeginArray();
   for (const ReplyChoice& choice : choices) WriteCompletionChoice(json, choice);
   json.EndArray().Key("usage");
   WriteUsage(json, usage);
+  WriteTimings(json, timings);
   json.EndObject();
   return json.Take();
 }
 
 std::string CompletionChunkJson(const ReplyHead& head, const ReplyChoice& choice,
-                                const ChunkUsage& usage) {
+                                const ChunkUsage& usage, const ReplyTimings* timings) {
   JsonWriter json;
   WriteHead(json, head, kTextCompletion);
   json.Key("choices").BeginArray();
   WriteCompletionChoice(json, choice);
   json.EndArray();
   WriteChunkUsage(json, usage);
+  WriteTimings(json, timings);
   json.EndObject();
   return json.Take();
 }
 
-std::string CompletionUsageChunkJson(const ReplyHead& head, const Usage& usage) {
-  return UsageChunk(head, kTextCompletion, usage);
+std::string CompletionUsageChunkJson(const ReplyHead& head, const Usage& usage,
+                                     const ReplyTimings* timings) {
+  return UsageChunk(head, kTextCompletion, usage, timings);
 }
 
 std::string ModelJson(const ModelEntry& model) {

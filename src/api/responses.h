@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/timings.h"
 #include "sampling/token_id.h"
 
 namespace remontoir {
@@ -54,21 +55,26 @@ struct ChunkUsage {
   std::optional<Usage> usage;
 };
 
+// A null pointer to timings, here and below: none are written. What is last in a stream, and a
+// whole answer, may have them as "remontoir".
+
 std::string ChatCompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
-                               const Usage& usage);
+                               const Usage& usage, const ReplyTimings* timings = nullptr);
 // The chunk that opens a choice: the role and empty content.
 std::string ChatRoleChunkJson(const ReplyHead& head, int32_t index, const ChunkUsage& usage);
 // Content when there is text or there are logprobs, else an empty delta.
-std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice,
-                          const ChunkUsage& usage);
+std::string ChatChunkJson(const ReplyHead& head, const ReplyChoice& choice, const ChunkUsage& usage,
+                          const ReplyTimings* timings = nullptr);
 // The chunk behind the last choice: no choices, the usage.
-std::string ChatUsageChunkJson(const ReplyHead& head, const Usage& usage);
+std::string ChatUsageChunkJson(const ReplyHead& head, const Usage& usage,
+                               const ReplyTimings* timings = nullptr);
 
 std::string CompletionJson(const ReplyHead& head, std::span<const ReplyChoice> choices,
-                           const Usage& usage);
+                           const Usage& usage, const ReplyTimings* timings = nullptr);
 std::string CompletionChunkJson(const ReplyHead& head, const ReplyChoice& choice,
-                                const ChunkUsage& usage);
-std::string CompletionUsageChunkJson(const ReplyHead& head, const Usage& usage);
+                                const ChunkUsage& usage, const ReplyTimings* timings = nullptr);
+std::string CompletionUsageChunkJson(const ReplyHead& head, const Usage& usage,
+                                     const ReplyTimings* timings = nullptr);
 
 // What ends every stream.
 inline constexpr std::string_view kStreamEnd = "[DONE]";

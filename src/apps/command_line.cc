@@ -1,4 +1,4 @@
-// CLI11 stays in this file: flags become configuration keys and plain options.
+// CLI11 stays in this file and serving_flags.cc: flags become configuration keys and plain options.
 #include "apps/command_line.h"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,7 @@
 
 #include "apps/completion.h"
 #include "apps/help_text.h"
+#include "apps/serving_flags.h"
 #include "apps/simulate_flags.h"
 #include "config/edit_distance.h"
 #include "config/keys.h"
@@ -225,12 +226,33 @@ struct ToolCommands {
   CLI::App* perplexity = nullptr;
   CLI::App* plan = nullptr;
   CLI::App* completion = nullptr;
+  CLI::App* train = nullptr;
   TokenizeOptions tokenize_options;
+  TrainOptions train_options;
   PerplexityOptions perplexity_options;
   EngineFlags perplexity_flags;
   EngineFlags plan_flags;
   std::string shell;
 };
+
+void AddTrainFlags(CLI::App& command, TrainOptions& options) {
+  command.footer(kTrainFooter);
+  command.add_option("log", options.log, "Arrivals, as CSV or JSON lines")
+      ->option_text("LOG")
+      ->required();
+  command.add_option("--out", options.out, "Where to write the predictor")->option_text("FILE");
+  command.add_option("--tick-ms", options.tick_ms, "Length of a tick (default 20)")
+      ->option_text("N")
+      ->check(CLI::IsMember({10, 20, 25, 50, 100}));
+  command.add_option("--hidden", options.hidden, "Size of the network's state (default 24)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 24));
+  command.add_option("--epochs", options.epochs, "Times to go over the log (default 8)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--seed", options.seed, "The same seed, the same bytes")->option_text("S");
+  command.add_flag("--selftest", options.selftest, "Check the gradient too");
+}
 
 void AddToolCommands(CLI::App& app, ToolCommands& commands) {
   commands.tokenize = app.add_subcommand("tokenize", "Texts to token ids and back");
@@ -260,6 +282,9 @@ void AddToolCommands(CLI::App& app, ToolCommands& commands) {
   commands.plan->footer(kPlanFooter);
   AddModelArgument(*commands.plan, commands.plan_flags)->required();
   AddEngineFlags(*commands.plan, commands.plan_flags, false);
+
+  commands.train = app.add_subcommand("train-predictor", "A forecaster of arrivals from a log");
+  AddTrainFlags(*commands.train, commands.train_options);
 
   commands.completion = app.add_subcommand("completion", "A script that teaches your shell these");
   commands.completion->footer(kCompletionFooter);
@@ -326,9 +351,11 @@ struct BenchCommands {
   CLI::App* engine = nullptr;
   CLI::App* kernels = nullptr;
   CLI::App* kv = nullptr;
+  CLI::App* serving = nullptr;
   BenchEngineOptions engine_options;
   BenchKernelsOptions kernels_options;
   BenchKvOptions kv_options;
+  BenchServingOptions serving_options;
 };
 
 void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
@@ -342,6 +369,9 @@ void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
   commands.kv =
       bench->add_subcommand("kv", "Room for keys and values, and first tokens from cache");
   AddBenchKvFlags(*commands.kv, commands.kv_options);
+  commands.serving = bench->add_subcommand("serving", "A running server under load, over HTTP");
+  commands.serving->footer(kBenchServingFooter);
+  AddBenchServingFlags(*commands.serving, commands.serving_options);
 }
 
 // The one of `known` that `word` was most likely meant to be; empty when none is near.
@@ -468,6 +498,8 @@ Result<bool> TakeTool(const CLI::App& app, ToolCommands& tools, Invocation& invo
   } else if (tools.plan->parsed()) {
     REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(tools.plan_flags));
     invocation.command = PlanOptions{std::move(engine)};
+  } else if (tools.train->parsed()) {
+    invocation.command.emplace<TrainOptions>(std::move(tools.train_options));
   } else if (tools.completion->parsed()) {
     REM_ASSIGN_OR_RETURN(std::string script, CompletionScript(tools.shell, Completed(app)));
     invocation.command = CompletionOptions{std::move(script)};
@@ -505,6 +537,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchKernelsOptions>(std::move(commands.bench.kernels_options));
   } else if (commands.bench.kv->parsed()) {
     invocation.command.emplace<BenchKvOptions>(std::move(commands.bench.kv_options));
+  } else if (commands.bench.serving->parsed()) {
+    invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
   } else if (commands.simulate->parsed()) {
     invocation.command.emplace<SimulateOptions>(std::move(commands.simulate_options));
   }

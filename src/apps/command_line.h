@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "apps/bench_options.h"
+#include "apps/bench_serving_options.h"
 #include "apps/engine_choice.h"
 #include "apps/hub_options.h"
 #include "apps/tool_options.h"
+#include "apps/train_options.h"
 #include "base/status.h"
 #include "simulation/simulate.h"
 
@@ -38,8 +40,9 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions, BenchKvOptions, PullCommand, ListCommand, RemoveCommand,
-               TokenizeOptions, PerplexityOptions, PlanOptions, CompletionOptions, SimulateOptions>
+               BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
+               RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, TrainOptions,
+               CompletionOptions, SimulateOptions>
       command;
 };
 

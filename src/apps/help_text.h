@@ -83,6 +83,15 @@ Examples:
 
 Reads the header alone. An error says what doesn't fit and which key to lower.)";
 
+inline constexpr const char* kTrainFooter = R"(
+Examples:
+  remontoir train-predictor arrivals.csv --out predictor.safetensors
+  remontoir train-predictor arrivals.jsonl --epochs 16 --seed 7 --selftest
+
+The log has t_us, prompt_tokens, output_tokens and maybe client_cell (0-63) and device (0-3), sorted by
+time: CSV with a line of names, or an object a line. The last part of it is held out, and the table says
+how all forecasters do there, and where the network loses. docs/predictor.md says more.)";
+
 inline constexpr const char* kCompletionFooter = R"(
 Examples:
   source <(remontoir completion bash)          in ~/.bashrc
@@ -97,9 +106,22 @@ Examples:
   remontoir bench kernels --isa avx2
   remontoir bench kernels --filter _product
   remontoir bench kv --model model.gguf
+  remontoir bench serving --clients 8 --requests 100
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs
 the same rows beside a peer engine.)";
+
+inline constexpr const char* kBenchServingFooter = R"(
+Examples:
+  remontoir bench serving --clients 8 --requests 100               closed loop: what the server can do
+  remontoir bench serving --rate 0.8 --seconds 600 --seed 7        open loop: arrivals come as they come
+  remontoir bench serving --pulse 100 --requests 200               minimal prompts, 16 tokens each
+  remontoir bench serving --trace arrivals.csv --rate 2            recorded arrivals, stretched
+  remontoir bench serving --url http://127.0.0.1:9000 --model m --header "x-slo-ttft-ms: 500" ...
+
+Works against any OpenAI-compatible server. In an open loop every latency counts from the moment at which
+the request should have been sent, so a server that stalls can't hide whom it kept waiting. The same seed
+draws the same arrivals, lengths and words. docs/load.md says what the numbers mean.)";
 
 inline constexpr const char* kSimulateFooter = R"(
 Examples:

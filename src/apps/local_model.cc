@@ -1,6 +1,7 @@
 // From the configuration's words to the engine's options, and the parts of a model in one place.
 #include "apps/local_model.h"
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -23,6 +24,27 @@ DType KvDType(KvType type) {
     case KvType::kF16: break;
   }
   return DType::kF16;
+}
+
+SchedulingPolicy PolicyOf(const DynamicBatchingConfig& config) {
+  if (!config.enabled) return SchedulingPolicy::kImmediate;
+  switch (config.policy) {
+    case BatchingPolicy::kAdaptive: return SchedulingPolicy::kAdaptive;
+    case BatchingPolicy::kFixed: return SchedulingPolicy::kFixed;
+    case BatchingPolicy::kLegacy: return SchedulingPolicy::kLegacy;
+    case BatchingPolicy::kImmediate: break;
+  }
+  return SchedulingPolicy::kImmediate;
+}
+
+int64_t MicrosecondsOf(double ms) { return std::llround(ms * 1000); }
+
+SchedulerOptions SchedulerOptionsOf(const DynamicBatchingConfig& config) {
+  SchedulerOptions options;
+  options.policy = PolicyOf(config);
+  options.window_us_min = MicrosecondsOf(config.min_window_ms);
+  options.window_us_max = MicrosecondsOf(config.max_window_ms);
+  return options;
 }
 
 bool IsNumber(std::string_view text) {
@@ -48,6 +70,7 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.engine.round_tokens_max = static_cast<int32_t>(config.engine.round_tokens_max);
   options.engine.reserve_tokens_default =
       static_cast<int32_t>(config.kv_cache.reserve_tokens_default);
+  options.engine.scheduler = SchedulerOptionsOf(config.dynamic_batching);
   options.engine.dynamic = config.kv_cache.strategy == KvStrategy::kDynamic;
   options.engine.bucket_capacity = static_cast<int32_t>(config.kv_cache.bucket_capacity);
   options.buckets_wanted = config.kv_cache.prealloc_buckets;
@@ -114,6 +137,9 @@ ServedModel Served(LocalModel& model, const Config& config) {
   served.names.aliases = config.model.alias;
   served.names.any = config.server.any_model_name;
   served.engine_queue_max = static_cast<int32_t>(config.engine.queue_max);
+  served.schedule.policy = PolicyOf(config.dynamic_batching);
+  served.schedule.first_token_us_max = MicrosecondsOf(config.engine.ttft_slo_ms.value_or(0));
+  served.schedule.single_when_not_streaming = config.engine.single_when_not_streaming;
   served.trust_content_specials = config.server.trust_content_specials;
   served.path = config.model.file;
   served.backend = model.loaded.model.runner->backend().Describe();

@@ -6,6 +6,7 @@
 #include "apps/bench_engine.h"
 #include "apps/bench_kernels.h"
 #include "apps/bench_kv.h"
+#include "apps/bench_serving.h"
 #include "apps/command_line.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
@@ -15,6 +16,7 @@
 #include "apps/run.h"
 #include "apps/serve.h"
 #include "apps/tokenize.h"
+#include "apps/train_predictor_command.h"
 #include "simulation/simulate.h"
 
 namespace remontoir {
@@ -36,6 +38,9 @@ struct Dispatcher {
     return BenchKernels(options, stdout);
   }
   Status operator()(const BenchKvOptions& options) const { return BenchKv(options, stdout); }
+  Status operator()(const BenchServingOptions& options) const {
+    return BenchServing(options, stdout);
+  }
   Status operator()(const PullCommand& command) const { return Pull(command, stdout); }
   Status operator()(const ListCommand& command) const { return List(command, stdout); }
   Status operator()(const RemoveCommand& command) const { return Remove(command, stdout); }
@@ -47,6 +52,9 @@ struct Dispatcher {
   }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
   Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
+  Status operator()(const TrainOptions& options) const {
+    return TrainPredictorCommand(options, stdout);
+  }
   Status operator()(const CompletionOptions& options) const {
     std::fputs(options.script.c_str(), stdout);
     return Status::Ok();

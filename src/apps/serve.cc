@@ -33,6 +33,7 @@ Result<ServiceOptions> PlanService(const Config& config) {
   ServiceOptions options;
   options.version = REMONTOIR_VERSION;
   options.dynamic = config.kv_cache.strategy == KvStrategy::kDynamic;
+  options.arrival_log = {config.telemetry.arrival_log, config.telemetry.arrival_log_bytes_max};
   options.http.host = config.server.host;
   options.http.port = config.server.port;
   if (!config.server.api_keys_file.empty()) {

@@ -30,10 +30,26 @@ spdlog::logger& Logger() {
   return *logger;
 }
 
+// The same stream in another form.
+spdlog::logger& JsonLogger() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto made = spdlog::stderr_logger_mt("remontoir_json");
+    made->set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})",
+                      spdlog::pattern_time_type::utc);
+    return made;
+  }();
+  return *logger;
+}
+
 }  // namespace
 
-void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
+void SetLogLevel(LogLevel level) {
+  Logger().set_level(ToSpdlog(level));
+  JsonLogger().set_level(ToSpdlog(level));
+}
 
 void Log(LogLevel level, std::string_view message) { Logger().log(ToSpdlog(level), message); }
+
+void LogJson(LogLevel level, std::string_view fields) { JsonLogger().log(ToSpdlog(level), fields); }
 
 }  // namespace remontoir

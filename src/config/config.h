@@ -35,11 +35,12 @@ struct ServerConfig {
 };
 
 struct EngineConfig {
-  std::optional<int64_t> threads;     // unset: as many as cores
-  int64_t sequences_max = 8;          // generations in flight at once
-  int64_t queue_max = 256;            // requests that may wait for a place
-  int64_t round_tokens_max = 512;     // rows of one round
-  std::optional<double> ttft_slo_ms;  // unset: no deadline
+  std::optional<int64_t> threads;          // unset: as many as cores
+  int64_t sequences_max = 8;               // generations in flight at once
+  int64_t queue_max = 256;                 // requests that may wait for a place
+  int64_t round_tokens_max = 512;          // rows of one round
+  std::optional<double> ttft_slo_ms;       // unset: no deadline
+  bool single_when_not_streaming = false;  // who streams nothing shares no round
 };
 
 struct KvCacheConfig {
@@ -55,7 +56,7 @@ struct KvCacheConfig {
 
 struct DynamicBatchingConfig {
   bool enabled = true;  // false: immediate
-  BatchingPolicy policy = BatchingPolicy::kImmediate;
+  BatchingPolicy policy = BatchingPolicy::kAdaptive;
   double min_window_ms = 50;
   double max_window_ms = 120;
   PredictorModel predictor_model = PredictorModel::kNone;
@@ -72,6 +73,8 @@ struct AttentionConfig {
 
 struct TelemetryConfig {
   LogVerbosity log_level = LogVerbosity::kInfo;
+  std::string arrival_log;  // a file; empty: none
+  int64_t arrival_log_bytes_max = int64_t{64} << 20;
 };
 
 struct Config {

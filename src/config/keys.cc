@@ -20,7 +20,6 @@ constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 
 // Words of the lists above whose features aren't built yet.
-constexpr std::string_view kPoliciesToCome[] = {"adaptive", "fixed", "legacy"};
 constexpr std::string_view kAttentionModesToCome[] = {"auto", "custom_sparse"};
 
 // Each puts a value that was read without an error into its field.
@@ -117,11 +116,16 @@ const ConfigKey kKeys[] = {
        return Put(ReadInteger(v, 16, kCountMax), c.engine.round_tokens_max);
      }},
     {"engine.ttft_slo_ms", "number or auto", "auto",
-     "Milliseconds within which the first token must come; auto: no deadline",
+     "Milliseconds within which the first token must come, or the request is refused; auto: no "
+     "deadline",
      [](Config& c, const ConfigValue& v) {
        return PutUnlessAuto(v, ReadReal(v, 1, 3.6e6), c.engine.ttft_slo_ms);
-     },
-     false},
+     }},
+    {"engine.single_when_not_streaming", "true or false", "false",
+     "Compute requests that don't stream one by one, each in rounds of its own",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadBoolean(v), c.engine.single_when_not_streaming);
+     }},
 
     {"kv_cache.strategy", "bucketed_prealloc_v2 or dynamic", "bucketed_prealloc_v2",
      "Whether room for keys and values is taken at start or asked of the system per request",
@@ -165,22 +169,19 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadBoolean(v), c.dynamic_batching.enabled);
      }},
-    {"dynamic_batching.policy", "adaptive, fixed, immediate or legacy", "immediate",
-     "How a round is chosen; immediate, first come first served, is the one in force",
+    {"dynamic_batching.policy", "adaptive, fixed, immediate or legacy", "adaptive",
+     "How a round is chosen",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadChoice(v, kPolicies), c.dynamic_batching.policy);
-     },
-     true, kPoliciesToCome},
-    {"dynamic_batching.min_window_ms", "number", "50", "Shortest time budget of a round",
+     }},
+    {"dynamic_batching.min_window_ms", "number", "50", "Shortest time budget of an adaptive round",
      [](Config& c, const ConfigValue& v) {
-       return Put(ReadReal(v, 0, 1e4), c.dynamic_batching.min_window_ms);
-     },
-     false},
-    {"dynamic_batching.max_window_ms", "number", "120", "Longest time budget of a round",
+       return Put(ReadReal(v, 1, 1e4), c.dynamic_batching.min_window_ms);
+     }},
+    {"dynamic_batching.max_window_ms", "number", "120", "Longest time budget of an adaptive round",
      [](Config& c, const ConfigValue& v) {
-       return Put(ReadReal(v, 0, 1e4), c.dynamic_batching.max_window_ms);
-     },
-     false},
+       return Put(ReadReal(v, 1, 1e4), c.dynamic_batching.max_window_ms);
+     }},
     {"dynamic_batching.predictor_model", "lstm_v2, ewma or none", "none",
      "What forecasts the arrivals of requests",
      [](Config& c, const ConfigValue& v) {
@@ -221,6 +222,14 @@ const ConfigKey kKeys[] = {
      "The least important messages that are logged",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadChoice(v, kLogLevels), c.telemetry.log_level);
+     }},
+    {"telemetry.arrival_log", "path", "",
+     "A file for when requests came and how long they were: times and counts, no text",
+     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.telemetry.arrival_log); }},
+    {"telemetry.arrival_log_bytes_max", "memory size", "64 MiB",
+     "Bytes that it may take on disk; at half of them it becomes PATH.1, and the one before goes",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadMemorySize(v), c.telemetry.arrival_log_bytes_max);
      }},
 };
 

@@ -23,13 +23,21 @@ void Engine::Loop::DropCancelled() {
   dropped_.clear();
 }
 
-void Engine::Loop::DescribeState(SchedulerState& state) {
+void Engine::Loop::DescribeState(TimePoint now, SchedulerState& state) {
   DescribeRunning(state);
   for (size_t i = 0; i < running_.size(); ++i) {
     PauseIfFull(*running_[i]->generation, running_states_[i].progress);
   }
   state.costs = fit_.model();
+  state.forecast = ForecastAt(now);
   DescribeWaiting(state);
+}
+
+ArrivalForecast Engine::Loop::ForecastAt(TimePoint now) {
+  const std::lock_guard lock(predictor_mutex_);
+  if (!predictor_.has_value()) return {};
+  predictor_->Advance(now);
+  return predictor_->Forecast();
 }
 
 void Engine::Loop::DescribeRunning(SchedulerState& state) {
@@ -66,16 +74,15 @@ int32_t Engine::Loop::ExpectedAnswer(const Request& request, int32_t generated) 
 
 void Engine::Loop::DescribeWaiting(SchedulerState& state) {
   waiting_states_.clear();
-  // Prompts are looked up in the prefix cache again while they could join.
+  // Prompts are looked up in the prefix cache while they could join: the others count as new, since
+  // what was there when they came may have gone.
   int32_t lookups = 2 * state.slots_free;
   queue_.ForEach([&](AdmissionQueue::Entry& entry) {
-    if (lookups-- > 0) {
-      const Request& request = entry.generation->request();
-      const PrefixMatch match = rooms_.Match(request);
-      entry.state.progress = ProgressOf(
-          *entry.generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
-      entry.state.room = rooms_.NeedOf(request, match);
-    }
+    const Request& request = entry.generation->request();
+    const PrefixMatch match = lookups-- > 0 ? rooms_.Match(request) : PrefixMatch{};
+    entry.state.progress = ProgressOf(*entry.generation,
+                                      static_cast<int32_t>(request.prompt.size()), match.tokens());
+    entry.state.room = rooms_.NeedOf(request, match);
     waiting_states_.push_back(entry.state);
   });
   state.waiting = waiting_states_;

@@ -16,6 +16,7 @@
 #include "engine/request.h"
 #include "engine/token_event.h"
 #include "kv/kv_pool.h"
+#include "predictor/arrival_predictor.h"
 #include "scheduler/cost_model.h"
 #include "scheduler/policy.h"
 
@@ -119,7 +120,8 @@ struct EngineOptions {
   std::vector<int32_t> bucket_tokens = {};
   int32_t bucket_capacity = 32;  // of one class out at once
   SchedulerOptions scheduler = {};
-  CostModel costs = {};  // of rounds, until some were measured
+  CostModel costs = {};                            // of rounds, until some were measured
+  std::optional<ArrivalPredictor> predictor = {};  // none: nobody is expected
   // False: no thread is started; the caller runs the rounds.
   bool own_thread = true;
 };
@@ -144,6 +146,13 @@ struct EngineStats {
   // were asked for between a sequence's admission and its last token. The first round is warm-up
   // and not among them.
   ThreadCosts path_costs;
+
+  // Of the predictor; see ArrivalPredictor.
+  bool forecast_falls_back = false;
+  double forecast_lstm_score = 0;  // nats a tick, higher is better
+  double forecast_ewma_score = 0;
+  double forecast_lstm_weight = 0;
+  double arrivals_expected = 0;  // in the next 100 ms
 
   // That nobody holds: empty, or in the prefix cache alone.
   int32_t kv_pages_unheld() const { return kv.pages_free + kv.pages_cached; }

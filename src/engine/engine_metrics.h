@@ -99,6 +99,17 @@ struct EngineMetrics : MetricSet {
       AddCounter({"remontoir_request_path_page_faults_total",
                   "Page faults of the engine's threads from admission to last token: of code that "
                   "runs for the first time, then of dynamic rooms alone"});
+  Gauge& forecast_fallback =
+      AddGauge({"remontoir_forecast_fallback",
+                "1 while the forecast of arrivals is a moving average alone, not the network"});
+  Gauge& forecast_lstm_score = AddGauge(
+      {"remontoir_forecast_lstm_score", "Mean log score of the network's forecasts, nats"});
+  Gauge& forecast_ewma_score = AddGauge(
+      {"remontoir_forecast_ewma_score", "Mean log score of the moving average's forecasts, nats"});
+  Gauge& forecast_lstm_weight = AddGauge(
+      {"remontoir_forecast_lstm_weight_ratio", "What the network counts in the mixture, 0 to 1"});
+  Gauge& arrivals_expected = AddGauge(
+      {"remontoir_forecast_arrivals", "Requests that the next 100 ms are expected to bring"});
   Counter& rounds = AddCounter({"remontoir_rounds_total", "Rounds of the engine"});
   Counter& tokens_prefilled =
       AddCounter({"remontoir_prefilled_tokens_total", "Prompt tokens that rounds computed"});
@@ -121,6 +132,11 @@ struct EngineMetrics : MetricSet {
     cache_evictions.Set(stats.kv.evictions);
     path_allocations.Set(stats.path_costs.heap_allocations);
     path_faults.Set(stats.path_costs.page_faults);
+    forecast_fallback.Set(stats.forecast_falls_back ? 1 : 0);
+    forecast_lstm_score.Set(stats.forecast_lstm_score);
+    forecast_ewma_score.Set(stats.forecast_ewma_score);
+    forecast_lstm_weight.Set(stats.forecast_lstm_weight);
+    arrivals_expected.Set(stats.arrivals_expected);
     rounds.Set(stats.rounds);
     tokens_prefilled.Set(stats.tokens_prefilled);
     tokens_generated.Set(stats.tokens_generated);

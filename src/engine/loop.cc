@@ -19,6 +19,7 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
               runner.limits().logit_rows_max},
       queue_(options.queue_max),
       forecaster_(options.sequences_max, options.queue_max),
+      predictor_(options.predictor),
       rooms_(runner.kv_store(), kv_page_count, context_max_, options),
       sampler_(runner.shape().vocabulary_size),
       fit_(options.costs),
@@ -59,11 +60,19 @@ void Engine::Loop::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-EngineStats Engine::Loop::stats() const {
+EngineStats Engine::Loop::stats() {
   const int32_t waiting = queue_.size();
   const std::lock_guard lock(stats_mutex_);
   EngineStats stats = stats_;
   stats.waiting = waiting;
+  const std::lock_guard predictor_lock(predictor_mutex_);
+  if (predictor_.has_value()) {
+    stats.forecast_falls_back = predictor_->fallback();
+    stats.forecast_lstm_score = predictor_->lstm_score();
+    stats.forecast_ewma_score = predictor_->ewma_score();
+    stats.forecast_lstm_weight = predictor_->lstm_weight();
+    stats.arrivals_expected = predictor_->Forecast().ExpectedWithin(kForecastClasses);
+  }
   return stats;
 }
 
@@ -99,7 +108,7 @@ RoundEnd Engine::Loop::RunRound() {
   {
     const std::lock_guard lock(state_mutex_);
     DropCancelled();
-    DescribeState(state_);
+    DescribeState(begin, state_);
     NextRound(begin, state_, round_);
     Admit(begin);
     state_.memory = round_.after;

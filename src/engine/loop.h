@@ -32,7 +32,7 @@ class Engine::Loop {
   Status Submit(std::shared_ptr<Generation> generation);
   AdmissionFacts PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
                                 int32_t priority);
-  EngineStats stats() const;
+  EngineStats stats();
   const MetricSet& metrics();
   const ModelRunner& runner() const { return runner_; }
   RoundEnd RunRound();
@@ -44,9 +44,10 @@ class Engine::Loop {
 
   // The start of a round. (admit.cc)
   void DropCancelled();
-  void DescribeState(SchedulerState& state);
+  void DescribeState(TimePoint now, SchedulerState& state);
   void DescribeRunning(SchedulerState& state);
   void DescribeWaiting(SchedulerState& state);
+  ArrivalForecast ForecastAt(TimePoint now);
   int32_t ExpectedAnswer(const Request& request, int32_t generated) const;
   int64_t HoldUs(TimePoint arrived) const;
   void TellPlaced();
@@ -109,6 +110,9 @@ class Engine::Loop {
   std::vector<SequenceState> forecast_running_, forecast_waiting_;
   std::vector<RoomClass> forecast_classes_;
   ArrivalLoad load_;
+
+  std::mutex predictor_mutex_;  // innermost
+  std::optional<ArrivalPredictor> predictor_;
 
   std::atomic<double> answer_share_{1.0};  // of the longest answer allowed that is generated
 

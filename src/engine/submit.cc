@@ -145,6 +145,12 @@ Status Engine::Loop::Submit(std::shared_ptr<Generation> generation) {
   const std::lock_guard forecast_lock(forecast_mutex_);
   const SequenceState state = Describe(clock_.Now(), *generation);
   AdmissionQueue::Entry entry{std::move(generation), state};
+  {
+    const std::lock_guard lock(predictor_mutex_);
+    if (predictor_.has_value()) {
+      predictor_->Arrived(state.arrived, state.progress.prompt_tokens);
+    }
+  }
   const Status pushed = Decide(entry);
   if (!pushed.ok()) {
     Generation& refused = *entry.generation;  // a refused push leaves the entry alone

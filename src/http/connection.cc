@@ -44,6 +44,8 @@ Connection::Connection(ConnectionHost& host, asio::ip::tcp::socket socket)
   error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
+  const auto peer = socket_.remote_endpoint(ignored);
+  if (!ignored) peer_ = peer.address().to_string();
   SetDeadline(host_.options().idle_ms);
 }
 
@@ -124,6 +126,7 @@ void Connection::BeginExchange(HttpRequest request) {
   request_begun_ = false;
   continue_sent_ = false;
   keep_alive_ = keep_alive_ && request.keep_alive;
+  request.peer = peer_;
   exchange_ =
       std::make_shared<ConnectionExchange>(*this, host_.NextExchangeId(), std::move(request));
   host_.handler().OnRequest(exchange_);

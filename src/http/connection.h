@@ -77,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer room_;  // cancelled when reading may go on
   RequestParser parser_;
+  std::string peer_;     // address of the client
   std::string inbox_;    // read, not yet parsed
   std::string sending_;  // handed to the system up to sent_
   size_t sent_ = 0;

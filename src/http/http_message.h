@@ -38,6 +38,7 @@ struct HttpRequest {
   bool keep_alive = true;
   HttpHeaders headers;
   std::string body;
+  std::string peer;  // the client's address, without its port; empty: it has left
 };
 
 struct HttpResponse {

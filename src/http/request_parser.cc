@@ -4,48 +4,16 @@
 // First: the settings of Asio must be the same in every unit.
 #include "http/asio.h"
 
-#include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/parser.hpp>
 
 #include "base/check.h"
+#include "http/growing_body.h"
 
 namespace remontoir {
 namespace {
 
 namespace beast_http = boost::beast::http;
 using boost::system::error_code;
-
-// http::string_body asks for Content-Length bytes at once; this one grows with what really came.
-struct GrowingBody {
-  using value_type = std::string;
-
-  class reader {
-   public:
-    template <bool kIsRequest, class Fields>
-    reader(beast_http::header<kIsRequest, Fields>&, value_type& body) : body_(body) {}
-
-    template <class Length>
-    void init(const Length&, error_code& error) {
-      error = {};
-    }
-
-    template <class Buffers>
-    size_t put(const Buffers& buffers, error_code& error) {
-      size_t size = 0;
-      for (const boost::asio::const_buffer buffer : boost::beast::buffers_range_ref(buffers)) {
-        body_.append(static_cast<const char*>(buffer.data()), buffer.size());
-        size += buffer.size();
-      }
-      error = {};
-      return size;
-    }
-
-    void finish(error_code& error) { error = {}; }
-
-   private:
-    value_type& body_;
-  };
-};
 
 std::string ToString(boost::beast::string_view text) { return {text.data(), text.size()}; }
 

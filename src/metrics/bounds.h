@@ -42,6 +42,11 @@ inline constexpr int64_t kTokenCounts[] = {1,     2,     4,      8,      16,    
                                            64,    128,   256,    512,    1'024,  2'048,
                                            4'096, 8'192, 16'384, 32'768, 65'536, 131'072};
 
+// What was measured by what was predicted, in thousandths.
+inline constexpr int64_t kRatioPermille[] = {100,   200,   333,   500,   667,   800,
+                                             900,   950,   1'000, 1'050, 1'100, 1'250,
+                                             1'500, 2'000, 3'000, 5'000, 10'000};
+
 inline constexpr HistogramBounds kFirstTokenBounds = {kFirstTokenUs, kUsPerSecond};
 inline constexpr HistogramBounds kTokenGapBounds = {kTokenGapUs, kUsPerSecond};
 inline constexpr HistogramBounds kQueueBounds = {kQueueUs, kUsPerSecond};
@@ -49,5 +54,6 @@ inline constexpr HistogramBounds kAnswerBounds = {kAnswerUs, kUsPerSecond};
 inline constexpr HistogramBounds kRoundBounds = {kRoundUs, kUsPerSecond};
 inline constexpr HistogramBounds kKvLeaseBounds = {kKvLeaseUs, kUsPerSecond};
 inline constexpr HistogramBounds kTokenBounds = {kTokenCounts, 1};
+inline constexpr HistogramBounds kRatioBounds = {kRatioPermille, 1000};
 
 }  // namespace remontoir

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "kv/kv_buckets.h"
 #include "predictor/forecast.h"
 #include "scheduler/cost_model.h"
 #include "scheduler/policy.h"
@@ -104,7 +105,8 @@ struct Round {
   std::vector<int32_t> order;  // scratch
 };
 
-inline constexpr int32_t kRoomClassesMax = 64;
+// Those that a configuration may list, and one of the whole context.
+inline constexpr int32_t kRoomClassesMax = kBucketsMax + 1;
 // How long somebody who waits for room may be overtaken by others whose room is free.
 inline constexpr int64_t kOvertakenUsMax = 2'000'000;
 

@@ -28,7 +28,21 @@ RoomWishes WishesOf(const GenerationOptions& options, const RoomHeaders& headers
           .prefix_key = PrefixKeyOf(headers.api_key, options.cache_salt)};
 }
 
+static_assert(kPriorityMin == -kPriorityFieldMax && kPriorityMax == kPriorityFieldMax);
+
+void SetSchedule(const GenerationOptions& options, const ServedModel& model,
+                 const ScheduleHeaders& schedule, Request& request) {
+  request.priority = schedule.priority.value_or(options.priority.value_or(0));
+  request.alone = schedule.alone || (model.schedule.single_when_not_streaming && !options.stream);
+  request.first_token_us_max = DeadlineUs(schedule, model.schedule);
+}
+
 }  // namespace
+
+int64_t DeadlineUs(const ScheduleHeaders& schedule, const ScheduleDefaults& defaults) {
+  return schedule.first_token_us_max > 0 ? schedule.first_token_us_max
+                                         : defaults.first_token_us_max;
+}
 
 std::optional<ErrorBody> BeginPlan(const GenerationOptions& options, const ServedModel& model,
                                    const PlanInputs& inputs, ReplyFormat format,
@@ -47,6 +61,8 @@ std::optional<ErrorBody> BeginPlan(const GenerationOptions& options, const Serve
   plan.stream = options.stream;
   plan.include_usage = options.include_usage;
   plan.continuous_usage = options.include_usage && options.continuous_usage;
+  plan.wants_timings = inputs.schedule.wants_timings;
+  plan.policy = model.schedule.policy;
   plan.choices_a_prompt = options.n;
   return std::nullopt;
 }
@@ -73,6 +89,7 @@ std::optional<ErrorBody> AddChoices(const GenerationOptions& options, const Serv
     request.want_logprobs = options.want_logprobs;
     request.top_logprobs = options.top_logprobs;
     request.room = room;
+    SetSchedule(options, model, inputs.schedule, request);
     choice.options.index = index;
     choice.options.stop = options.stop;
     choice.options.skip_special_tokens = options.skip_special_tokens;

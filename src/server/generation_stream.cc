@@ -2,11 +2,14 @@
 #include "server/generation_stream.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "api/headers.h"
+#include "api/json_writer.h"
 #include "http/sse.h"
 #include "server/reply_room.h"
+#include "server/reply_schedule.h"
 
 namespace remontoir {
 namespace {
@@ -15,10 +18,20 @@ constexpr int kEventsAPump = 128;                  // a few hundred microseconds
 constexpr size_t kScoredTokensOnLoop = 512;        // their JSON takes a millisecond
 constexpr size_t kPauseAtPendingBytes = 64 << 10;  // what waits for a slow reader
 
-ErrorBody RefusedByEngine(const Status& status, ReplyFormat format) {
-  const std::string_view param = format == ReplyFormat::kChat ? "messages" : "prompt";
+// The deadline of the choices, from the request's last byte.
+int64_t DeadlineOf(const GenerationPlan& plan) {
+  return plan.choices.empty() ? 0 : plan.choices.front().request.first_token_us_max;
+}
+
+}  // namespace
+
+ErrorBody GenerationStream::Refusal(const Status& status, const Generation& refused) const {
+  const std::string_view param = format_ == ReplyFormat::kChat ? "messages" : "prompt";
+  const AdmissionFacts admission = refused.admission();
   switch (status.code()) {
-    case StatusCode::kResourceExhausted: return QueueFull();
+    case StatusCode::kResourceExhausted: return QueueFull(admission.retry_us);
+    case StatusCode::kDeadlineExceeded:
+      return DeadlineUnmet(text_us_ + admission.first_token_us, deadline_us_, admission.retry_us);
     case StatusCode::kUnavailable: return ShuttingDown();
     case StatusCode::kInvalidArgument:
       return IsTokenLimit(status.message()) ? ContextLengthExceeded(status.message(), param)
@@ -27,8 +40,6 @@ ErrorBody RefusedByEngine(const Status& status, ReplyFormat format) {
   }
 }
 
-}  // namespace
-
 GenerationStream::GenerationStream(GenerationPlan plan, const Tokenizer& tokenizer,
                                    Notifier& notifier)
     : format_(plan.format),
@@ -36,20 +47,32 @@ GenerationStream::GenerationStream(GenerationPlan plan, const Tokenizer& tokeniz
       streams_(plan.stream),
       include_usage_(plan.include_usage),
       continuous_usage_(plan.continuous_usage),
+      wants_timings_(plan.wants_timings),
+      policy_(plan.policy),
+      text_us_(plan.text_us),
+      deadline_us_(DeadlineOf(plan)),
       prompt_tokens_(plan.prompt_tokens),
       choices_a_prompt_(plan.choices_a_prompt) {
   choices_.reserve(plan.choices.size());
   for (PlannedChoice& planned : plan.choices) {
+    if (deadline_us_ > 0) {
+      planned.request.first_token_us_max = std::max<int64_t>(deadline_us_ - text_us_, 1);
+    }
     choices_.push_back({std::make_shared<Generation>(std::move(planned.request), &notifier),
                         ChoiceStream(tokenizer, std::move(planned.options))});
     choices_.back().text.Prepend(planned.echo);
   }
 }
 
+GenerationStream::~GenerationStream() {
+  Cancel();
+  if (arrival_.has_value()) arrival_log_->End(*arrival_, UsageSoFar().completion_tokens);
+}
+
 std::optional<ErrorBody> GenerationStream::Start(Engine& engine,
                                                  std::shared_ptr<HttpExchange> exchange,
-                                                 ReplyWriter& writer,
-                                                 const GenerationMeter& meter) {
+                                                 ReplyWriter& writer, const GenerationMeter& meter,
+                                                 const ArrivalNote& note) {
   exchange_ = std::move(exchange);
   writer_ = &writer;
   meter_ = meter;
@@ -57,11 +80,24 @@ std::optional<ErrorBody> GenerationStream::Start(Engine& engine,
     const Status status = engine.Submit(choice.generation);
     if (!status.ok()) {
       Cancel();
-      return RefusedByEngine(status, format_);
+      return Refusal(status, *choice.generation);
     }
   }
-  meter_->Begin(prompt_tokens_);
+  meter_->Begin(prompt_tokens_, PredictedUs());
+  if (note.log != nullptr) {
+    arrival_log_ = note.log;
+    arrival_ = note.log->Begin(meter.began(), prompt_tokens_, note.client);
+  }
   return std::nullopt;
+}
+
+// Of the choice whose first token is expected first.
+int64_t GenerationStream::PredictedUs() const {
+  int64_t first_us = std::numeric_limits<int64_t>::max();
+  for (const Choice& choice : choices_) {
+    first_us = std::min(first_us, choice.generation->admission().first_token_us);
+  }
+  return first_us > 0 ? text_us_ + first_us : 0;
 }
 
 void GenerationStream::Cancel() {
@@ -74,6 +110,9 @@ void GenerationStream::Cancel() {
 GenerationStream::State GenerationStream::Pump(TimePoint now) {
   if (done_) return State::kDone;
   if (exchange_->pending_bytes() > kPauseAtPendingBytes) return State::kPaused;
+  FindPlaced();
+  // A stream's headers leave before the first token, as soon as its round is known.
+  if (streams_ && !stream_begun_ && placed_.has_value()) BeginStream();
   int budget = kEventsAPump;
   TokenEvent event;
   for (Choice& choice : choices_) {
@@ -85,10 +124,25 @@ GenerationStream::State GenerationStream::Pump(TimePoint now) {
   }
   if (std::ranges::all_of(choices_, &Choice::ended)) {
     meter_->End(UsageSoFar().completion_tokens, now);
+    FindPlaced();
     End();
+    LogFinished(now);
     return State::kDone;
   }
   return budget > 0 ? State::kWaiting : State::kMore;
+}
+
+void GenerationStream::FindPlaced() {
+  if (placed_.has_value()) return;
+  const auto found = std::ranges::find_if(
+      choices_, [](const Choice& choice) { return choice.generation->placed(); });
+  if (found == choices_.end()) return;
+  found->admitted = true;
+  placed_ = static_cast<size_t>(found - choices_.begin());
+}
+
+void GenerationStream::ReleaseHeaders() {
+  if (streams_ && !stream_begun_ && !done_) BeginStream();
 }
 
 void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoint now) {
@@ -106,7 +160,8 @@ void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoin
 
 void GenerationStream::BeginStream() {
   stream_begun_ = true;
-  HttpHeaders headers = RoomSoFar();
+  FindPlaced();  // it may be since Pump looked
+  HttpHeaders headers = HeadersSoFar();
   headers.Add(kHeaderCacheControl, "no-cache");
   headers.Add(kHeaderAccelBuffering, "no");
   writer_->StartStream(*exchange_, std::move(headers));
@@ -114,10 +169,12 @@ void GenerationStream::BeginStream() {
 
 void GenerationStream::WriteEvent(std::string_view json) { exchange_->Write(SseEvent(json)); }
 
-void GenerationStream::WriteChunk(const ReplyChoice& delta) {
+void GenerationStream::WriteChunk(const ReplyChoice& delta,
+                                  const std::optional<ReplyTimings>& timings) {
   const ChunkUsage usage = ChunkUsageNow();
-  WriteEvent(format_ == ReplyFormat::kChat ? ChatChunkJson(head_, delta, usage)
-                                           : CompletionChunkJson(head_, delta, usage));
+  const ReplyTimings* const told = timings.has_value() ? &*timings : nullptr;
+  WriteEvent(format_ == ReplyFormat::kChat ? ChatChunkJson(head_, delta, usage, told)
+                                           : CompletionChunkJson(head_, delta, usage, told));
 }
 
 // One chunk a token that brought text, then one that says why it ended: the same chunks whatever
@@ -136,17 +193,78 @@ void GenerationStream::WriteDelta(Choice& choice) {
   last.finish_reason = std::exchange(delta.finish_reason, {});
   last.stop_detail = std::exchange(delta.stop_detail, {});
   if (!delta.text.empty() || !delta.tokens.empty()) WriteChunk(delta);
-  if (choice.ended) WriteChunk(last);
+  if (choice.ended) WriteChunk(last, LastTimings());
 }
 
-HttpHeaders GenerationStream::RoomSoFar() const {
+// Those of the chunk that says why the last choice ended, unless one with the usage follows.
+std::optional<ReplyTimings> GenerationStream::LastTimings() const {
+  if (include_usage_ || !std::ranges::all_of(choices_, &Choice::ended)) return std::nullopt;
+  return TimingsWanted();
+}
+
+HttpHeaders GenerationStream::HeadersSoFar() const {
+  ReplySchedule schedule = {.policy = policy_, .ttft_predicted_us = meter_->ttft_predicted_us()};
+  if (placed_.has_value()) {
+    schedule.round = FirstChoice().generation->round();
+    schedule.queue_us = FirstChoice().generation->queue_us();
+  }
+  HttpHeaders headers = ScheduleReplyHeaders(schedule);
   std::vector<ChoiceRoom> rooms;
   rooms.reserve(choices_.size());
   for (const Choice& choice : choices_) {
     if (!choice.admitted) continue;
     rooms.push_back({choice.generation->room(), choice.generation->cached_tokens() > 0});
   }
-  return RoomReplyHeaders(rooms);
+  if (!rooms.empty()) {
+    for (const auto& [name, value] : RoomReplyHeaders(rooms)) headers.Add(name, value);
+  } else if (choices_.front().generation->request().room.dynamic) {
+    headers.Add(kHeaderKvCacheStrategy, KvStrategyName(/*dynamic=*/true));
+  }
+  return headers;
+}
+
+ReplyTimings GenerationStream::TimingsNow() const {
+  const Choice& first = FirstChoice();
+  const GenerationTimes times = first.generation->times();
+  const RoomFacts room = first.generation->room();
+  ReplyTimings timings;
+  if (meter_->ttft_predicted_us() > 0) timings.ttft_predicted_us = meter_->ttft_predicted_us();
+  timings.ttft_us = meter_->ttft_us();
+  if (first.admitted) timings.queue_us = times.queue_us;
+  if (first.text.completion_tokens() > 0) timings.prefill_us = times.prefill_us;
+  if (first.text.completion_tokens() > 1) timings.decode_first_us = times.decode_first_us;
+  if (placed_.has_value()) {
+    const RoundFacts round = first.generation->round();
+    timings.batch_size = round.sequences;
+    timings.batch_window_ms = round.window_ms;
+    timings.batch_wait_us = round.hold_us;
+  }
+  timings.batch_policy = Name(policy_);
+  timings.cached_tokens = UsageSoFar().cached_tokens;
+  timings.kv_strategy = KvStrategyName(room.dynamic);
+  timings.kv_bucket_tokens = room.bucket_tokens;
+  timings.kv_init_us = room.init_us;
+  return timings;
+}
+
+std::optional<ReplyTimings> GenerationStream::TimingsWanted() const {
+  return wants_timings_ ? std::optional(TimingsNow()) : std::nullopt;
+}
+
+void GenerationStream::LogFinished(TimePoint now) const {
+  const Usage usage = UsageSoFar();
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("id").String(head_.id);
+  json.Key("stream").Bool(streams_);
+  json.Key("choices").Int(static_cast<int64_t>(choices_.size()));
+  json.Key("prompt_tokens").Int(usage.prompt_tokens);
+  json.Key("completion_tokens").Int(usage.completion_tokens);
+  json.Key("total_ms").Raw(MillisecondsText(ElapsedUs(meter_->began(), now)));
+  WriteFields(json, TimingsNow());
+  json.EndObject();
+  const std::string object = json.Take();
+  writer_->LogFinished(*exchange_, object.substr(1, object.size() - 2));
 }
 
 Usage GenerationStream::UsageSoFar() const {
@@ -172,8 +290,10 @@ void GenerationStream::End() {
   if (streams_) {
     if (include_usage_) {
       const Usage usage = UsageSoFar();
-      WriteEvent(format_ == ReplyFormat::kChat ? ChatUsageChunkJson(head_, usage)
-                                               : CompletionUsageChunkJson(head_, usage));
+      const std::optional<ReplyTimings> timings = TimingsWanted();
+      const ReplyTimings* const told = timings.has_value() ? &*timings : nullptr;
+      WriteEvent(format_ == ReplyFormat::kChat ? ChatUsageChunkJson(head_, usage, told)
+                                               : CompletionUsageChunkJson(head_, usage, told));
     }
     WriteEvent(kStreamEnd);
     return exchange_->Finish();
@@ -189,12 +309,14 @@ void GenerationStream::EndWhole() {
     choices.push_back(choice.text.Take());
     scored_tokens += choices.back().tokens.size();
   }
-  writer_->ReplyWhole(
-      exchange_, RoomSoFar(), scored_tokens > kScoredTokensOnLoop,
-      [format = format_, head = head_, choices = std::move(choices), usage = UsageSoFar()] {
-        return format == ReplyFormat::kChat ? ChatCompletionJson(head, choices, usage)
-                                            : CompletionJson(head, choices, usage);
-      });
+  writer_->ReplyWhole(exchange_, HeadersSoFar(), scored_tokens > kScoredTokensOnLoop,
+                      [format = format_, head = head_, choices = std::move(choices),
+                       usage = UsageSoFar(), timings = TimingsWanted()] {
+                        const ReplyTimings* const told = timings.has_value() ? &*timings : nullptr;
+                        return format == ReplyFormat::kChat
+                                   ? ChatCompletionJson(head, choices, usage, told)
+                                   : CompletionJson(head, choices, usage, told);
+                      });
 }
 
 void GenerationStream::Fail(const ErrorBody& error) {

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/memory_plan.h"
+#include "scheduler/policy.h"
 #include "tokenizer/tokenizer.h"
 
 namespace remontoir {
@@ -31,6 +32,13 @@ struct ModelNames {
   }
 };
 
+// How requests are scheduled that say nothing of it themselves.
+struct ScheduleDefaults {
+  SchedulingPolicy policy = SchedulingPolicy::kImmediate;  // the engine's
+  int64_t first_token_us_max = 0;                          // 0: no deadline
+  bool single_when_not_streaming = false;
+};
+
 // What is pointed to lives as Service::Serve says.
 struct ServedModel {
   const Tokenizer* tokenizer = nullptr;
@@ -38,6 +46,7 @@ struct ServedModel {
   Engine* engine = nullptr;
   const EnginePlan* plan = nullptr;  // by which its memory was taken
   ModelNames names;
+  ScheduleDefaults schedule;
   int32_t engine_queue_max = 256;       // as many may wait; more are refused
   bool trust_content_specials = false;  // special tokens spelled in a message's content count
 

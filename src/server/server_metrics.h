@@ -24,6 +24,12 @@ inline AnswerClass AnswerClassOf(int status) {
                         : AnswerClass::kServerError;
 }
 
+// Why a request was refused that may come again; the label `reason`.
+enum class Refused : uint8_t {
+  kQueueFull,  // "queue_full"
+  kDeadline,   // "deadline"
+};
+
 struct ServerMetrics : MetricSet {
   CounterTable& requests =
       AddCounters({"remontoir_http_requests_total",
@@ -59,6 +65,15 @@ struct ServerMetrics : MetricSet {
        "vllm:request_generation_tokens"},
       kTokenBounds);
 
+  Histogram& prediction_ratio =
+      AddHistogram({"remontoir_first_token_prediction_ratio",
+                    "Time to the first token by what was predicted for it; 1: as predicted"},
+                   kRatioBounds);
+  CounterTable& refused =
+      AddCounters({"remontoir_requests_refused_total", "Requests that were answered 429"},
+                  {"reason", {"queue_full", "deadline"}});
+
+  void CountRefusal(Refused reason) { refused.At(static_cast<size_t>(reason)).Add(); }
   void CountAnswer(Endpoint endpoint, AnswerClass answer) {
     requests.At(static_cast<size_t>(endpoint), static_cast<size_t>(answer)).Add();
   }
@@ -70,17 +85,25 @@ class GenerationMeter {
   // The metrics outlive it.
   GenerationMeter(ServerMetrics& metrics, TimePoint began) : metrics_(&metrics), began_(began) {}
 
-  // The engine took the request.
-  void Begin(int64_t prompt_tokens);
+  // The engine took the request and predicted its first token so long after the request came.
+  void Begin(int64_t prompt_tokens, int64_t ttft_predicted_us);
   // A choice got a token; last_token: when it got the one before.
   void Token(std::optional<TimePoint>& last_token, TimePoint now);
   // All choices are whole.
   void End(int64_t completion_tokens, TimePoint now);
 
+  TimePoint began() const { return began_; }
+  int64_t ttft_predicted_us() const { return ttft_predicted_us_; }
+  // Since began(); none yet: empty.
+  std::optional<int64_t> ttft_us() const { return ttft_us_; }
+
  private:
+  void FirstToken(int64_t ttft_us);
+
   ServerMetrics* metrics_;
   TimePoint began_;
-  bool has_token_ = false;
+  int64_t ttft_predicted_us_ = 0;
+  std::optional<int64_t> ttft_us_;
 };
 
 }  // namespace remontoir

@@ -13,11 +13,14 @@
 
 #include "api/error_body.h"
 #include "api/headers.h"
+#include "api/json_writer.h"
 #include "api/responses.h"
+#include "base/log.h"
 #include "base/notifier.h"
 #include "base/random.h"
 #include "http/sse.h"
 #include "metrics/exposition.h"
+#include "server/arrival_writer.h"
 #include "server/chat_handler.h"
 #include "server/completion_handler.h"
 #include "server/endpoints.h"
@@ -26,6 +29,7 @@
 #include "server/process_metrics.h"
 #include "server/reply_room.h"
 #include "server/request_room.h"
+#include "server/request_schedule.h"
 #include "server/room_metrics.h"
 #include "server/server_metrics.h"
 #include "server/text_worker.h"
@@ -101,6 +105,7 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   void ReplyError(HttpExchange& exchange, const ErrorBody& error) override;
   void ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders headers, bool is_long,
                   std::function<std::string()> write) override;
+  void LogFinished(const HttpExchange& exchange, std::string fields) override;
 
   void Route(HttpExchange& exchange);
   // Whether the request's method is the route's; if not, it is answered.
@@ -111,7 +116,12 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   // Replies with what the text worker makes of the request's body.
   void AnswerFromText(HttpExchange& exchange, TextAnswer answer);
   void BeginGeneration(HttpExchange& exchange, Planner planner);
+  // Why a request is refused before any work on its text, if it is.
+  std::optional<ErrorBody> EarlyRefusal(const HttpRequest& request,
+                                        const ScheduleHeaders& schedule) const;
   void StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream);
+  void HoldHeaders(uint64_t exchange_id);
+  ArrivalNote NoteOf(const HttpRequest& request) const;
   void PumpAll();
   HttpHeaders CommonHeaders(uint64_t exchange_id) const;
   // Of an answer that generates.
@@ -128,7 +138,8 @@ class ServiceImpl final : public Service, private HttpHandler, private ReplyWrit
   const Clock& clock_;
   Notifier engine_events_;
   std::optional<ServedModel> model_;
-  int64_t model_since_ = 0;  // Unix seconds
+  int64_t model_since_ = 0;                  // Unix seconds
+  std::unique_ptr<ArrivalWriter> arrival_log_;  // null: none is kept
   std::unordered_map<uint64_t, InFlight> in_flight_;
   bool slow_reader_timer_armed_ = false;
   std::unique_ptr<HttpServer> server_;
@@ -160,10 +171,14 @@ void ServiceImpl::Serve(const ServedModel& model) {
 void ServiceImpl::Run() {
   // Not before: a thread made in Create would take signals that its caller is yet to block.
   text_worker_ = std::make_unique<TextWorker>(options_.text_queue_max);
+  if (!options_.arrival_log.path.empty()) {
+    arrival_log_ = std::make_unique<ArrivalWriter>(options_.arrival_log, clock_);
+  }
   server_->Run();
   // From here on nothing looks at the model any more.
   text_worker_.reset();
   in_flight_.clear();
+  arrival_log_.reset();
 }
 
 void ServiceImpl::OnRequest(std::shared_ptr<HttpExchange> exchange) {
@@ -268,21 +283,26 @@ void ServiceImpl::AnswerFromText(HttpExchange& exchange, TextAnswer answer) {
 }
 
 void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
-  // A full queue is answered before any work on text.
-  if (model_->engine->stats().waiting >= model_->engine_queue_max) {
-    return ReplyError(exchange, QueueFull());
-  }
+  const HttpRequest& request = exchange.request();
   PlanInputs inputs = {.entropy = SystemRandomBits(), .created = clock_.UnixSeconds()};
-  if (const auto error = ReadRoomHeaders(exchange.request().headers, inputs.room)) {
+  if (const auto error = ReadRoomHeaders(request.headers, inputs.room)) {
     return ReplyError(exchange, *error);
   }
+  if (const auto error = ReadScheduleHeaders(request.headers, inputs.schedule)) {
+    return ReplyError(exchange, *error);
+  }
+  if (const auto refusal = EarlyRefusal(request, inputs.schedule)) {
+    return ReplyError(exchange, *refusal);
+  }
   // The worker reads the request only, which nobody changes.
-  auto job = [this, planner, model = *model_, id = exchange.id(),
-              held = in_flight_.at(exchange.id()).exchange, inputs = std::move(inputs)]() mutable {
+  const InFlight& asking = in_flight_.at(exchange.id());
+  auto job = [this, planner, model = *model_, id = exchange.id(), held = asking.exchange,
+              began = asking.began, inputs = std::move(inputs)]() mutable {
     PlanOrError plan = planner(held->request().body, model, inputs);
     std::shared_ptr<GenerationStream> stream;
     std::optional<ErrorBody> error;
     if (auto* made = std::get_if<GenerationPlan>(&plan)) {
+      made->text_us = ElapsedUs(began, clock_.Now());
       stream =
           std::make_shared<GenerationStream>(std::move(*made), *model.tokenizer, engine_events_);
     } else {
@@ -299,16 +319,49 @@ void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
   if (!text_worker_->TryRun(std::move(job))) ReplyError(exchange, QueueFull());
 }
 
+std::optional<ErrorBody> ServiceImpl::EarlyRefusal(const HttpRequest& request,
+                                                   const ScheduleHeaders& schedule) const {
+  Engine& engine = *model_->engine;
+  if (engine.stats().waiting >= model_->engine_queue_max) return QueueFull();
+  const int64_t deadline_us = DeadlineUs(schedule, model_->schedule);
+  if (deadline_us == 0) return std::nullopt;
+  const AdmissionFacts facts = engine.PredictAtLeast(/*prompt_tokens=*/1, deadline_us,
+                                                     FirstPriorityOf(schedule, request.body));
+  if (facts.first_token_us <= deadline_us) return std::nullopt;
+  return DeadlineUnmet(facts.first_token_us, deadline_us, facts.retry_us);
+}
+
 void ServiceImpl::StartGeneration(uint64_t exchange_id, std::shared_ptr<GenerationStream> stream) {
   InFlight& request = in_flight_.at(exchange_id);
-  const std::optional<ErrorBody> error = stream->Start(*model_->engine, request.exchange, *this,
-                                                       GenerationMeter(metrics_, request.began));
+  const std::optional<ErrorBody> error =
+      stream->Start(*model_->engine, request.exchange, *this,
+                    GenerationMeter(metrics_, request.began), NoteOf(request.exchange->request()));
   if (error.has_value()) {
     ReplyError(*request.exchange, *error);
     in_flight_.erase(exchange_id);
     return;
   }
   request.stream = std::move(stream);
+  if (request.stream->streams()) HoldHeaders(exchange_id);
+}
+
+void ServiceImpl::HoldHeaders(uint64_t exchange_id) {
+  const int64_t gone_ms = ElapsedUs(in_flight_.at(exchange_id).began, clock_.Now()) / 1000;
+  server_->After(std::max<int64_t>(options_.stream_headers_held_ms - gone_ms, 0),
+                 [this, exchange_id] {
+                   const auto found = in_flight_.find(exchange_id);
+                   if (found != in_flight_.end()) found->second.stream->ReleaseHeaders();
+                 });
+}
+
+ArrivalNote ServiceImpl::NoteOf(const HttpRequest& request) const {
+  if (arrival_log_ == nullptr) return {};
+  // A key that nobody checks tells little: many clients send the same.
+  const std::string_view key =
+      options_.api_keys.empty()
+          ? ""
+          : BearerKey(request.headers.Find(kHeaderAuthorization).value_or(""));
+  return {arrival_log_.get(), key.empty() ? request.peer : std::string(key)};
 }
 
 void ServiceImpl::PumpAll() {
@@ -364,6 +417,10 @@ void ServiceImpl::Respond(HttpExchange& exchange, HttpResponse response) {
 
 void ServiceImpl::StartStream(HttpExchange& exchange, HttpHeaders headers) {
   CountAnswer(exchange, 200);
+  // Before anything has room, the reply says what it would be.
+  if (!headers.Find(kHeaderKvCacheStrategy).has_value()) {
+    headers.Add(kHeaderKvCacheStrategy, KvStrategyName(options_.dynamic));
+  }
   exchange.StartStream(200, kSseContentType, HeadersFor(exchange.id(), headers));
 }
 
@@ -402,6 +459,13 @@ void ServiceImpl::ReplyWhole(std::shared_ptr<HttpExchange> exchange, HttpHeaders
   reply(write());
 }
 
+void ServiceImpl::LogFinished(const HttpExchange& exchange, std::string fields) {
+  const InFlight& request = in_flight_.at(exchange.id());
+  JsonWriter json;
+  LogJson(LogLevel::kInfo, "\"event\":\"request\",\"request_id\":" +
+                               json.String(request.request_id).Take() + "," + fields);
+}
+
 HttpResponse ServiceImpl::ErrorResponse(HttpHeaders headers, const ErrorBody& error) const {
   HttpResponse response;
   response.status = error.http_status;
@@ -410,12 +474,19 @@ HttpResponse ServiceImpl::ErrorResponse(HttpHeaders headers, const ErrorBody& er
     response.headers.Add(kHeaderRetryAfterMs, std::to_string(error.retry_after_ms));
     response.headers.Add(kHeaderRetryAfter, std::to_string((error.retry_after_ms + 999) / 1000));
   }
+  if (error.ttft_predicted_ms.has_value()) {
+    response.headers.Add(kHeaderTtftPredictedMs, std::to_string(*error.ttft_predicted_ms));
+  }
   if (error.http_status == 401) response.headers.Add(kHeaderWwwAuthenticate, "Bearer");
   response.body = ToJson(error);
   return response;
 }
 
 void ServiceImpl::ReplyError(HttpExchange& exchange, const ErrorBody& error) {
+  if (error.http_status == 429) {
+    metrics_.CountRefusal(error.ttft_predicted_ms.has_value() ? Refused::kDeadline
+                                                              : Refused::kQueueFull);
+  }
   Respond(exchange, ErrorResponse(HeadersFor(exchange.id()), error));
 }
 

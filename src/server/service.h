@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "http/http_server.h"
 #include "server/api_keys.h"
+#include "server/arrival_writer.h"
 #include "server/served_model.h"
 
 namespace remontoir {
@@ -19,6 +20,9 @@ struct ServiceOptions {
   ApiKeys api_keys;
   size_t text_queue_max = 256;  // requests that wait for the text worker; beyond: 429
   bool dynamic = false;         // kv_cache.strategy, for replies that generate nothing
+  // A stream's headers wait so long for the round that they tell of, then they go without it.
+  int64_t stream_headers_held_ms = 5000;
+  ArrivalWriterOptions arrival_log = {};
 };
 
 class Service {

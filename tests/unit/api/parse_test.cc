@@ -118,6 +118,10 @@ TEST(ChatRequest, ErrorsNameTheField) {
       {Chat(R"("max_context_length":1e10)"), "max_context_length", "between 1 and"},
       {Chat(R"("max_context_length":1.5)"), "max_context_length", "must be an integer"},
       {Chat(R"("max_context_length":"8k")"), "max_context_length", "must be an integer"},
+      {Chat(R"("priority":101)"), "priority", "between -100 and 100, got 101"},
+      {Chat(R"("priority":-101)"), "priority", "between -100 and 100"},
+      {Chat(R"("priority":0.5)"), "priority", "must be an integer"},
+      {Chat(R"("priority":"high")"), "priority", "must be an integer, got a string"},
       {Chat(R"("cache_salt":7)"), "cache_salt", "must be a string, got an integer"},
       {Chat(R"("cache_salt":")" + std::string(kCacheSaltBytesMax + 1, 's') + "\""), "cache_salt",
        "must have at most 256 bytes, got 257"},
@@ -159,6 +163,7 @@ TEST(CompletionRequest, ErrorsNameTheField) {
       {Completion(R"("suffix":"end")"), "suffix", "infilling"},
       {Completion(R"("echo":"yes")"), "echo", "must be a boolean"},
       {Completion(R"("max_context_length":0)"), "max_context_length", "between 1 and"},
+      {Completion(R"("priority":1e3)"), "priority", "between -100 and 100"},
       {Completion(R"("cache_salt":[])"), "cache_salt", "must be a string, got an array"},
   };
   for (const Wrong& wrong : cases) {
@@ -184,6 +189,7 @@ TEST(ChatRequest, HasTheApisDefaults) {
   EXPECT_FALSE(options.has_seed || options.stream || options.ignore_eos || options.want_logprobs);
   EXPECT_EQ(options.max_context_length, 0);
   EXPECT_EQ(options.cache_salt, "");
+  EXPECT_FALSE(options.priority.has_value());
   EXPECT_TRUE(request.add_generation_prompt);
 }
 
@@ -197,7 +203,7 @@ TEST(ChatRequest, TakesEveryField) {
       R"("tools":[{"type":"function"}],"tool_choice":"auto","response_format":{"type":"text"},)"
       R"("chat_template_kwargs":{"thinking":false},"add_generation_prompt":false,)"
       R"("max_context_length":4096,"cache_salt":"team 7","prompt_cache_key":{"any":"thing"},)"
-      R"("service_tier":"flex","something_unknown":{"a":[1,2]})"));
+      R"("service_tier":"flex","priority":-100,"something_unknown":{"a":[1,2]})"));
   const GenerationOptions& options = request.options;
   EXPECT_EQ(options.sampling.temperature, 0);
   EXPECT_EQ(options.sampling.top_p, 0.5f);
@@ -223,6 +229,7 @@ TEST(ChatRequest, TakesEveryField) {
   EXPECT_EQ(options.user, "u");
   EXPECT_EQ(options.max_context_length, 4096);
   EXPECT_EQ(options.cache_salt, "team 7");
+  EXPECT_EQ(options.priority, -100);
   EXPECT_EQ(request.tools_json, R"([{"type":"function"}])");
   EXPECT_EQ(request.chat_template_kwargs_json, R"({"thinking":false})");
   EXPECT_FALSE(request.add_generation_prompt);

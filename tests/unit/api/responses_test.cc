@@ -53,6 +53,49 @@ TEST(JsonWriter, PlacesCommas) {
   EXPECT_EQ(json.Take(), R"({"a":[],"b":[1,true,null,{}],"c":{}})");
 }
 
+TEST(Timings, AreMillisecondsAndNullWhereNothingWas) {
+  JsonWriter json;
+  json.BeginObject();
+  WriteFields(json, {.ttft_predicted_us = 30'001,
+                     .ttft_us = 25'000,
+                     .queue_us = 7,
+                     .prefill_us = 24'000,
+                     .batch_size = 2,
+                     .batch_window_ms = 120,
+                     .batch_policy = "adaptive",
+                     .batch_wait_us = 0,
+                     .cached_tokens = 64,
+                     .kv_strategy = "bucketed_prealloc_v2",
+                     .kv_bucket_tokens = 2048,
+                     .kv_init_us = 12});
+  json.EndObject();
+  EXPECT_EQ(json.Take(),
+            R"({"ttft_predicted_ms":30.001,"ttft_ms":25.000,"queue_ms":0.007,)"
+            R"("prefill_time_ms":24.000,"decode_step_0_latency_ms":null,"batch_size":2,)"
+            R"("batch_window_ms":120,"batch_policy":"adaptive","batch_wait_ms":0.000,)"
+            R"("cached_tokens":64,"kv_strategy":"bucketed_prealloc_v2","kv_bucket":2048,)"
+            R"("kv_init_us":12})");
+}
+
+TEST(Timings, StandLastInWholeAnswersAndChunks) {
+  const ReplyTimings timings;
+  const ReplyChoice choice = TextChoice("a", "stop");
+  JsonWriter fields;
+  fields.BeginObject();
+  WriteFields(fields, timings);
+  fields.EndObject();
+  const std::string end = ",\"remontoir\":" + fields.Take() + "}";
+  for (const std::string& json :
+       {ChatCompletionJson(kHead, {&choice, 1}, {}, &timings),
+        CompletionJson(kHead, {&choice, 1}, {}, &timings),
+        ChatChunkJson(kHead, choice, {}, &timings),
+        CompletionChunkJson(kHead, choice, {true, Usage{}}, &timings),
+        ChatUsageChunkJson(kHead, {}, &timings), CompletionUsageChunkJson(kHead, {}, &timings)}) {
+    EXPECT_TRUE(json.ends_with(end)) << json;
+    EXPECT_TRUE(boost::json::parse(json).is_object());
+  }
+}
+
 TEST(ChatCompletionJson, ListsChoicesAndUsage) {
   const ReplyChoice choice = TextChoice("hi \"you\"", "stop");
   EXPECT_EQ(
@@ -133,6 +176,29 @@ TEST(ModelListJson, GivesTheContextLength) {
             R"("model","created":1,"owned_by":"remontoir","max_model_len":2048,)"
             R"("meta":{"n_ctx":2048}}]})");
   EXPECT_EQ(ModelListJson({}), R"({"object":"list","data":[]})");
+}
+
+TEST(ErrorBody, AdvisesARetryWithinWhatClientsHeed) {
+  const std::pair<int64_t, int> cases[] = {{0, 300},
+                                           {299'000, 300},
+                                           {300'000, 300},
+                                           {300'001, 301},
+                                           {5'000'000, 5000},
+                                           {120'000'001, 120'000},
+                                           {int64_t{1} << 62, 120'000}};
+  for (const auto& [retry_us, retry_ms] : cases) {
+    EXPECT_EQ(QueueFull(retry_us).retry_after_ms, retry_ms) << retry_us;
+    EXPECT_EQ(DeadlineUnmet(2, 1, retry_us).retry_after_ms, retry_ms) << retry_us;
+  }
+}
+
+TEST(ErrorBody, NamesThePredictionAndTheDeadline) {
+  EXPECT_EQ(
+      ToJson(DeadlineUnmet(1'200'001, 500'000, 0)),
+      R"({"error":{"message":"The first token is predicted after 1201 ms, later than the 500 )"
+      R"(ms that the request allows","type":"rate_limit_error","param":null,)"
+      R"("code":"deadline_unmet","ttft_predicted_ms":1201,"ttft_slo_ms":500}})");
+  EXPECT_EQ(DeadlineUnmet(1'200'001, 500'000, 0).http_status, 429);
 }
 
 TEST(ErrorBody, HasStatusTypeAndCodeOfItsKind) {

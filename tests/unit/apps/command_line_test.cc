@@ -90,6 +90,23 @@ TEST(CommandLine, TakesAReferenceInPlaceOfAModel) {
   }
 }
 
+TEST(CommandLine, ReadsTrainPredictor) {
+  const Result<Invocation> invocation =
+      Parse({"train-predictor", "log.csv", "--out", "p.safetensors", "--tick-ms", "50", "--hidden",
+             "16", "--epochs", "3", "--seed", "9", "--selftest"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const TrainOptions& train = std::get<TrainOptions>(invocation->command);
+  EXPECT_EQ(train.log, "log.csv");
+  EXPECT_EQ(train.out, "p.safetensors");
+  EXPECT_EQ(train.tick_ms, 50);
+  EXPECT_EQ(train.hidden, 16);
+  EXPECT_EQ(train.epochs, 3);
+  EXPECT_EQ(train.seed, 9U);
+  EXPECT_TRUE(train.selftest);
+  EXPECT_FALSE(Parse({"train-predictor", "log.csv", "--tick-ms", "30"}).ok());
+  EXPECT_FALSE(Parse({"train-predictor"}).ok());
+}
+
 TEST(CommandLine, SaysWhatIsWrong) {
   const std::string path = WriteConfig("server:\n  prot: 1\n");
   const struct {

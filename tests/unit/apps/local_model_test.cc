@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace remontoir {
 namespace {
@@ -69,6 +70,33 @@ TEST(EngineOptionsOf, TakesEveryKeyOfTheRoom) {
   EXPECT_EQ(options.buckets_wanted, (std::vector<int64_t>{4096, 8192}));
   EXPECT_EQ(options.dynamic_memory_bytes, 1 << 20);
   EXPECT_FALSE(options.lock_memory);
+}
+
+TEST(EngineOptionsOf, TakesEveryKeyOfTheScheduler) {
+  EngineChoice choice;
+  SchedulerOptions scheduler = EngineOptionsOf(choice).engine.scheduler;
+  EXPECT_EQ(scheduler.policy, SchedulingPolicy::kAdaptive);
+  EXPECT_EQ(scheduler.window_us_min, 50'000);
+  EXPECT_EQ(scheduler.window_us_max, 120'000);
+
+  const std::pair<BatchingPolicy, SchedulingPolicy> kPolicies[] = {
+      {BatchingPolicy::kAdaptive, SchedulingPolicy::kAdaptive},
+      {BatchingPolicy::kFixed, SchedulingPolicy::kFixed},
+      {BatchingPolicy::kImmediate, SchedulingPolicy::kImmediate},
+      {BatchingPolicy::kLegacy, SchedulingPolicy::kLegacy}};
+  DynamicBatchingConfig& batching = choice.config.dynamic_batching;
+  for (const auto& [written, meant] : kPolicies) {
+    batching.policy = written;
+    batching.enabled = true;
+    EXPECT_EQ(EngineOptionsOf(choice).engine.scheduler.policy, meant);
+    batching.enabled = false;
+    EXPECT_EQ(EngineOptionsOf(choice).engine.scheduler.policy, SchedulingPolicy::kImmediate);
+  }
+  batching.min_window_ms = 20.5;
+  batching.max_window_ms = 80;
+  scheduler = EngineOptionsOf(choice).engine.scheduler;
+  EXPECT_EQ(scheduler.window_us_min, 20'500);
+  EXPECT_EQ(scheduler.window_us_max, 80'000);
 }
 
 TEST(DescribeRoom, SaysHowMuchAndHowItIsHeld) {

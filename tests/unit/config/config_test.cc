@@ -40,14 +40,19 @@ server: {host: 0.0.0.0, port: 0, any_model_name: true}
 engine:
   threads: 2
   queue_max: 3
+  ttft_slo_ms: 1500
+  single_when_not_streaming: true
 kv_cache:
   memory: 1.5 GiB
   type: bf16
 dynamic_batching:
   enabled: false
   policy: immediate
+  min_window_ms: 20.5
 telemetry:
   log_level: error
+  arrival_log: arrivals.csv
+  arrival_log_bytes_max: 2 MiB
 )",
                                                   "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
@@ -66,7 +71,12 @@ telemetry:
   EXPECT_EQ(config.kv_cache.type, KvType::kBF16);
   EXPECT_FALSE(config.dynamic_batching.enabled);
   EXPECT_EQ(config.dynamic_batching.policy, BatchingPolicy::kImmediate);
+  EXPECT_EQ(config.dynamic_batching.min_window_ms, 20.5);
+  EXPECT_EQ(config.engine.ttft_slo_ms, 1500);
+  EXPECT_TRUE(config.engine.single_when_not_streaming);
   EXPECT_EQ(config.telemetry.log_level, LogVerbosity::kError);
+  EXPECT_EQ(config.telemetry.arrival_log, "arrivals.csv");
+  EXPECT_EQ(config.telemetry.arrival_log_bytes_max, 2 << 20);
   EXPECT_THAT(loaded->notes, IsEmpty());
 }
 
@@ -128,13 +138,12 @@ TEST(ParseConfig, RefusesWithPlaceKeyAndReason) {
 TEST(ParseConfig, NotesWhatHasNoEffectYet) {
   const Result<LoadedConfig> loaded = ParseConfig(
       "kv_cache:\n  strategy: dynamic\n  type: q8_0\n  prealloc_buckets: [64]\n"
-      "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: adaptive\n"
-      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: exact\n",
+      "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: legacy\n"
+      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: auto\n  block: 32\n",
       "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_THAT(loaded->notes,
-              ElementsAre("dynamic_batching.policy: adaptive: accepted, no effect yet",
-                          "engine.ttft_slo_ms: accepted, no effect yet"));
+  EXPECT_THAT(loaded->notes, ElementsAre("attention.mode: auto: accepted, no effect yet",
+                                         "attention.block: accepted, no effect yet"));
 }
 
 TEST(ReadMemorySize, KnowsBinaryAndDecimalUnits) {

@@ -71,6 +71,16 @@ TEST(OpenModel, RefusesWhatDoesNotFitBeforeItTakesAnything) {
   EXPECT_FALSE(loading);
 }
 
+TEST(OpenEngine, TakesAsManyClassesAsAConfigurationMayList) {
+  LoadEngineOptions options = Small();
+  for (int64_t tokens = 1; tokens <= kBucketsMax; ++tokens)
+    options.buckets_wanted.push_back(tokens);
+  const SystemClock clock;
+  const Result<LoadedEngine> loaded = OpenEngine(File(), options, clock, nullptr);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->model.plan.bucket_tokens.size(), size_t{kBucketsMax} + 1);
+}
+
 TEST(PlanEngine, WithoutAnArenaEverythingIsDynamic) {
   const ModelFile file = File();
   LoadEngineOptions options = Small();

@@ -1,7 +1,10 @@
 // What the engine tells of scheduling: predictions, refusals, facts of rounds and times.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,7 +20,7 @@ namespace {
 class Timed {
  public:
   explicit Timed(EngineOptions options = DefaultOptions(), int32_t page_count = 256)
-      : runner_({.rows_max = 512, .sequences_max = 8, .logit_rows_max = 64, .context_max = 4096},
+      : runner_({.rows_max = 512, .sequences_max = 8, .logit_rows_max = 64, .context_max = 8192},
                 page_count) {
     options.own_thread = false;
     options.costs = {10'000, 1000, 1000, 0, 0};
@@ -165,6 +168,32 @@ TEST(Times, AreThoseOfTheRounds) {
   EXPECT_EQ(second->times().prefill_us, 51'000);
   EXPECT_EQ(first->times().decode_first_us, 7'000 + 51'000);
   EXPECT_EQ(second->times().decode_first_us, 11'000);
+}
+
+TEST(Window, BoundsTheGapsOfARunningStreamWhileALongPromptIsComputed) {
+  for (const SchedulingPolicy policy :
+       {SchedulingPolicy::kAdaptive, SchedulingPolicy::kImmediate}) {
+    SCOPED_TRACE(Name(policy));
+    EngineOptions options = Timed::DefaultOptions();
+    options.scheduler.policy = policy;
+    Timed timed(options);
+    const auto stream = timed.Take(RequestOf(16, 400, 1));
+    for (int i = 0; i < 3; ++i) timed.engine->RunRound();
+    const auto prompt = timed.Take(RequestOf(6000, 2, 2));
+    int64_t longest_us = 0;
+    int tokens_before = 3;
+    while (!prompt->placed()) {
+      const TimePoint begin = timed.clock.Now();
+      timed.engine->RunRound();
+      longest_us = std::max(longest_us, ElapsedUs(begin, timed.clock.Now()));
+      int tokens = tokens_before;
+      for (TokenEvent event; stream->TryPop(event);) ++tokens;
+      EXPECT_GT(tokens, tokens_before) << "every round brings the stream a token";
+      tokens_before = tokens;
+    }
+    EXPECT_LE(longest_us, options.scheduler.window_us_max + 11'000);
+    EXPECT_GT(longest_us, 50'000) << "the prompt was in those rounds";
+  }
 }
 
 TEST(FixedPolicy, HoldsAndSaysSo) {

@@ -36,6 +36,13 @@ TEST(HttpServer, AnswersManyRequestsOnOneConnection) {
   }
 }
 
+TEST(HttpServer, KnowsTheAddressOfItsPeer) {
+  ServerOnThread server;
+  RawClient client(server.port());
+  client.Send(kGetEcho);
+  EXPECT_TRUE(client.ReadResponse().Has("\r\nX-Peer: 127.0.0.1\r\n"));
+}
+
 TEST(HttpServer, AnswersPipelinedRequestsInOrder) {
   ServerOnThread server;
   RawClient client(server.port());

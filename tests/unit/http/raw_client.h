@@ -158,6 +158,7 @@ class ScriptedHandler : public HttpHandler {
     }
     HttpResponse response;
     response.content_type = "text/plain";
+    response.headers.Add("X-Peer", request.peer);
     response.body = request.method + " " + request.path + "?" + request.query + " " + request.body;
     exchange->Respond(std::move(response));
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 
 #include "tests/unit/server/alphabet_runner.h"
@@ -23,8 +24,9 @@ class RememberingExchange : public HttpExchange {
     written = std::move(response.body);
     finished = true;
   }
-  void StartStream(int stream_status, std::string_view, HttpHeaders) override {
+  void StartStream(int stream_status, std::string_view, HttpHeaders stream_headers) override {
     status = stream_status;
+    headers = std::move(stream_headers);
   }
   void Write(std::string_view bytes) override { written += bytes; }
   void Finish() override { finished = true; }
@@ -32,6 +34,7 @@ class RememberingExchange : public HttpExchange {
   bool closed() const override { return finished; }
 
   int status = 0;
+  HttpHeaders headers;  // of a stream
   std::string written;
   bool finished = false;
   size_t pending = 0;
@@ -60,6 +63,11 @@ class PlainWriter : public ReplyWriter {
     response.body = write();
     exchange->Respond(std::move(response));
   }
+  void LogFinished(const HttpExchange&, std::string fields) override {
+    logged.push_back(std::move(fields));
+  }
+
+  std::vector<std::string> logged;
 };
 
 class GenerationStreamTest : public ::testing::Test {
@@ -182,6 +190,69 @@ TEST_F(GenerationStreamTest, SubmitsAllChoicesOrNone) {
     events_.Wait(10);
   }
   EXPECT_EQ(engine_->stats().kv_pages_unheld(), engine_->stats().kv.pages_total);
+}
+
+TEST_F(GenerationStreamTest, SendsHeadersOnceItsRoundIsKnownAndBeforeAnyEvent) {
+  std::promise<void> go;
+  runner_.on_run = [released = go.get_future().share()] { released.wait(); };
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/3, /*stream=*/true)).has_value());
+  PumpUntil([&] { return exchange_->status != 0; });
+  // The round stands, so there is no token yet.
+  EXPECT_EQ(exchange_->status, 200);
+  EXPECT_EQ(exchange_->written, "");
+  EXPECT_EQ(exchange_->headers.Find("X-Batch-Size"), "1");
+  EXPECT_EQ(exchange_->headers.Find("X-Batch-Policy"), "immediate");
+  EXPECT_TRUE(exchange_->headers.Find("X-KV-Bucket").has_value());
+  go.set_value();
+  PumpToTheEnd();
+  EXPECT_TRUE(exchange_->finished);
+}
+
+TEST_F(GenerationStreamTest, SendsHeadersWithoutItsRoundWhenTheyAreReleased) {
+  std::promise<void> go;
+  runner_.on_run = [released = go.get_future().share()] { released.wait(); };
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/3, /*stream=*/true)).has_value());
+  GenerationPlan second = Plan(/*max_tokens=*/3, /*stream=*/true);
+  second.choices[0].request.room.dynamic = true;
+  GenerationStream waiting(std::move(second), tokenizer_, events_);
+  const auto exchange = std::make_shared<RememberingExchange>();
+  ASSERT_FALSE(waiting.Start(*engine_, exchange, writer_, GenerationMeter(metrics_, kBegan)));
+  waiting.ReleaseHeaders();
+  EXPECT_EQ(exchange->status, 200);
+  EXPECT_EQ(exchange->headers.Find("X-Batch-Policy"), "immediate");
+  EXPECT_EQ(exchange->headers.Find("X-KV-Cache-Strategy"), "dynamic");
+  for (const char* name : {"X-Batch-Size", "X-Batch-Window-Ms", "X-Queue-Ms", "X-KV-Init-Us"}) {
+    EXPECT_FALSE(exchange->headers.Find(name).has_value()) << name;
+  }
+  const size_t sent = exchange->headers.size();
+  waiting.ReleaseHeaders();
+  EXPECT_EQ(exchange->headers.size(), sent);
+  go.set_value();
+  PumpToTheEnd();
+}
+
+TEST_F(GenerationStreamTest, LogsAFinishedRequestOnceWithItsTimings) {
+  ASSERT_FALSE(Start(Plan(/*max_tokens=*/3, /*stream=*/false)).has_value());
+  PumpToTheEnd();
+  ASSERT_EQ(writer_.logged.size(), 1u);
+  EXPECT_THAT(writer_.logged[0], HasSubstr("\"completion_tokens\":3,\"total_ms\":250.000,"));
+  EXPECT_THAT(writer_.logged[0], HasSubstr("\"ttft_ms\":250.000,"));
+  EXPECT_THAT(writer_.logged[0], HasSubstr("\"batch_size\":1,"));
+  // Those that the client asks for are the same, in the reply.
+  EXPECT_THAT(exchange_->written, ::testing::Not(HasSubstr("remontoir")));
+}
+
+TEST_F(GenerationStreamTest, TakesTheTimeOfTheTextFromTheDeadline) {
+  GenerationPlan plan = Plan(/*max_tokens=*/3, /*stream=*/false);
+  plan.choices[0].request.first_token_us_max = 40'000'000;
+  plan.text_us = 60'000'000;
+  const auto error = Start(std::move(plan));
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->http_status, 429);
+  EXPECT_EQ(error->code, "deadline_unmet");
+  EXPECT_GE(error->ttft_predicted_ms, 60'000);
+  EXPECT_EQ(error->ttft_slo_ms, 40'000);
+  EXPECT_GE(error->retry_after_ms, kRetryMsMin);
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST(MetricsEndpoint, NeedsNoKeyAndNoModel) {
 TEST(GenerationMeter, MeasuresBetweenTheTimesItIsGiven) {
   ServerMetrics metrics;
   GenerationMeter meter(metrics, TimePoint{1000});
-  meter.Begin(7);
+  meter.Begin(7, /*ttft_predicted_us=*/400);
   std::optional<TimePoint> first;
   std::optional<TimePoint> second;
   meter.Token(first, TimePoint{1500});
@@ -195,6 +195,9 @@ TEST(GenerationMeter, MeasuresBetweenTheTimesItIsGiven) {
   meter.End(3, TimePoint{2600});
   EXPECT_EQ(metrics.first_token.sum(), 500);
   EXPECT_EQ(metrics.first_token.count(), 1);
+  EXPECT_EQ(meter.ttft_us(), 500);
+  EXPECT_EQ(metrics.prediction_ratio.count(), 1);
+  EXPECT_EQ(metrics.prediction_ratio.sum(), 1250);
   EXPECT_EQ(metrics.token_gap.sum(), 500);
   EXPECT_EQ(metrics.token_gap.count(), 1);
   EXPECT_EQ(metrics.request.sum(), 1600);

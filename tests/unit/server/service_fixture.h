@@ -36,6 +36,7 @@ struct ServiceCase {
   bool serve = true;  // false: stay loading
   bool has_chat_template = true;
   bool trust_content_specials = false;
+  ScheduleDefaults schedule = {};  // its policy is the engine's
 };
 
 // Writes "role:content\n" for each message and, behind them, "assistant:<|start|>".
@@ -81,6 +82,8 @@ class ServiceUnderTest {
     model.plan = &plan;
     model.names = {"alphabet", {"abc"}, case_.any_model_name};
     model.trust_content_specials = case_.trust_content_specials;
+    model.schedule = case_.schedule;
+    model.schedule.policy = case_.engine.scheduler.policy;
     model.engine_queue_max = case_.engine.queue_max;
     model.path = "dir/alphabet.gguf";
     model.backend = "letters";
