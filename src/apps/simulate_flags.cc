@@ -53,6 +53,10 @@ void AddPolicyFlags(CLI::App& command, SimulateOptions& options) {
           "Of adaptive: fcfs (arrival) or srpf (shortest remaining prefill, default)")
       ->option_text("ORDER")
       ->check(CLI::IsMember({"fcfs", "srpf"}));
+  command
+      .add_option("--predictor", options.predictor,
+                  "Of arrivals: ewma (default), none, or a trained one's file")
+      ->option_text("P");
   command.add_option("--costs", options.costs, "Costs of rounds that an engine learnt (JSON)")
       ->option_text("FILE");
   command

@@ -40,6 +40,7 @@ class Judge {
     }
     REM_ASSIGN_OR_RETURN(Experiment experiment, MakeExperiment(std::move(recipe), options_.trace));
     experiment.scheduler = options_.scheduler;
+    experiment.predictor = options_.predictor;
     return experiment;
   }
 

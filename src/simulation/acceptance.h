@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "predictor/arrival_predictor.h"
 #include "scheduler/policy.h"
 
 namespace remontoir {
@@ -17,6 +19,7 @@ struct AcceptanceOptions {
   uint64_t seed_first = 1;
   int32_t seeds = 8;
   SchedulerOptions scheduler;
+  std::optional<ArrivalPredictor> predictor = {};
 };
 
 struct AcceptanceLine {

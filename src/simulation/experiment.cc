@@ -42,6 +42,7 @@ Result<Replayed> RunSeed(const Experiment& experiment, SchedulingPolicy policy, 
   ReplayOptions options;
   options.scheduler = experiment.scheduler;
   options.scheduler.policy = policy;
+  options.predictor = experiment.predictor;
   options.machine = experiment.recipe.machine;
   options.clients = experiment.clients;
   options.seed = seed;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct Experiment {
   std::vector<Arrival> trace;  // empty where the recipe names none
   double from = kHeldOutFrom;  // of an open loop
   SchedulerOptions scheduler;  // its policy is the run's
+  std::optional<ArrivalPredictor> predictor = {};
   Clients clients;
   int64_t first_token_us_max = 0;
 };

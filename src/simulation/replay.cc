@@ -107,6 +107,7 @@ class World {
     engine.bucket_capacity = machine.slots;
     engine.scheduler = options_.scheduler;
     engine.costs = machine.costs;
+    engine.predictor = options_.predictor;
     engine.own_thread = false;
     runner_.emplace(limits, machine.costs, [this](int64_t us) { PassRound(us); });
     REM_ASSIGN_OR_RETURN(

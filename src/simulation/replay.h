@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/status.h"
+#include "predictor/arrival_predictor.h"
 #include "scheduler/policy.h"
 #include "simulation/arrival.h"
 #include "simulation/machine.h"
@@ -22,6 +24,7 @@ struct Clients {
 
 struct ReplayOptions {
   SchedulerOptions scheduler;
+  std::optional<ArrivalPredictor> predictor = {};  // none: nobody is expected
   Machine machine;
   Clients clients;
   uint64_t seed = 1;               // of the clients' draws

@@ -18,6 +18,16 @@ Result<StreamRecipe> RecipeOf(const std::string& stream) {
   return StreamNamed(stream);
 }
 
+Result<std::optional<ArrivalPredictor>> PredictorOf(const std::string& predictor) {
+  if (predictor == "none") return std::optional<ArrivalPredictor>();
+  ArrivalPredictorOptions options;
+  options.model = predictor == "ewma" ? ForecastModel::kEwma : ForecastModel::kLstmV2;
+  OpenedPredictor opened = OpenArrivalPredictor(TimePoint{}, options, predictor);
+  // A server would go on with the averages; who simulates wants the file that was named.
+  REM_RETURN_IF_ERROR(opened.warning);
+  return std::optional<ArrivalPredictor>(std::move(opened.predictor));
+}
+
 Status WritePlot(const std::string& path, const std::string& title,
                  const std::vector<PolicyRuns>& policies) {
   std::vector<PlotPanel> panels = {{"time to first token, ms", {}},
@@ -41,6 +51,7 @@ Status SimulateStream(const SimulateOptions& options, std::FILE* out) {
   REM_ASSIGN_OR_RETURN(Experiment experiment, MakeExperiment(std::move(recipe), options.trace));
   experiment.from = options.from;
   experiment.scheduler = options.scheduler;
+  REM_ASSIGN_OR_RETURN(experiment.predictor, PredictorOf(options.predictor));
   experiment.clients = {
       .count = options.clients, .think_s = options.think_s, .seconds = options.seconds};
   experiment.first_token_us_max = static_cast<int64_t>(options.ttft_slo_ms * 1000);
@@ -67,12 +78,14 @@ Status SimulateStream(const SimulateOptions& options, std::FILE* out) {
 
 Status Simulate(const SimulateOptions& options, std::FILE* out) {
   if (!options.acceptance) return SimulateStream(options, out);
+  REM_ASSIGN_OR_RETURN(std::optional<ArrivalPredictor> predictor, PredictorOf(options.predictor));
   REM_ASSIGN_OR_RETURN(const std::vector<AcceptanceLine> lines,
                        RunAcceptance({.trace = options.trace,
                                       .costs = options.costs,
                                       .seed_first = options.seed,
                                       .seeds = options.seeds > 1 ? options.seeds : 8,
-                                      .scheduler = options.scheduler}));
+                                      .scheduler = options.scheduler,
+                                      .predictor = std::move(predictor)}));
   std::fputs(options.json ? AcceptanceJson(lines).c_str() : AcceptanceTable(lines).c_str(), out);
   return Status::Ok();
 }

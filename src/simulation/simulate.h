@@ -23,6 +23,7 @@ struct SimulateOptions {
   double seconds = 600;  // that clients send
   double from = 0.75;    // share of the stream's time that is left out before
   SchedulerOptions scheduler;
+  std::string predictor = "ewma";  // or "none", or a trained one's file
   std::string costs;  // a file; empty: those of the stream's machine
   double ttft_slo_ms = 0;
   bool json = false;
