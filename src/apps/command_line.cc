@@ -9,6 +9,7 @@
 #include "apps/completion.h"
 #include "apps/help_text.h"
 #include "apps/serving_flags.h"
+#include "apps/simulate_flags.h"
 #include "config/edit_distance.h"
 #include "config/keys.h"
 #include "config/load.h"
@@ -460,6 +461,8 @@ struct Commands {
   HubCommands hub;
   ToolCommands tools;
   BenchCommands bench;
+  CLI::App* simulate = nullptr;
+  SimulateOptions simulate_options;
 };
 
 void AddCommands(CLI::App& app, Commands& commands) {
@@ -481,6 +484,8 @@ void AddCommands(CLI::App& app, Commands& commands) {
   AddHubCommands(app, commands.hub);
   AddToolCommands(app, commands.tools);
   AddBenchCommands(app, commands.bench);
+  commands.simulate = app.add_subcommand("simulate", "What policies would do with a trace");
+  AddSimulateFlags(*commands.simulate, commands.simulate_options);
 }
 
 // The commands that work on a model without serving it; false when none of them was parsed.
@@ -534,6 +539,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchKvOptions>(std::move(commands.bench.kv_options));
   } else if (commands.bench.serving->parsed()) {
     invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
+  } else if (commands.simulate->parsed()) {
+    invocation.command.emplace<SimulateOptions>(std::move(commands.simulate_options));
   }
   return Status::Ok();
 }

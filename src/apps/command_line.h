@@ -14,6 +14,7 @@
 #include "apps/tool_options.h"
 #include "apps/train_options.h"
 #include "base/status.h"
+#include "simulation/simulate.h"
 
 namespace remontoir {
 
@@ -41,7 +42,7 @@ struct Invocation {
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
                BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
                RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, TrainOptions,
-               CompletionOptions>
+               CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -123,4 +123,14 @@ Works against any OpenAI-compatible server. In an open loop every latency counts
 the request should have been sent, so a server that stalls can't hide whom it kept waiting. The same seed
 draws the same arrivals, lengths and words. docs/load.md says what the numbers mean.)";
 
+inline constexpr const char* kSimulateFooter = R"(
+Examples:
+  remontoir simulate --stream mmppC60 --policy immediate,adaptive
+  remontoir simulate --trace traces/ --stream convC60 --policy legacy,fixed,immediate,adaptive --seeds 8
+  remontoir simulate --trace traces/ --stream convC60 --clients 16 --policy legacy,adaptive
+  remontoir simulate --trace traces/ --acceptance
+
+The engine, its scheduler and its accounts are the real ones; the machine and the clock are
+simulated. The same seed, the same bytes. docs/simulation.md says more.)";
+
 }  // namespace remontoir

@@ -17,6 +17,7 @@
 #include "apps/serve.h"
 #include "apps/tokenize.h"
 #include "apps/train_predictor_command.h"
+#include "simulation/simulate.h"
 
 namespace remontoir {
 namespace {
@@ -50,6 +51,7 @@ struct Dispatcher {
     return MeasurePerplexity(options, stdout);
   }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
+  Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
   Status operator()(const TrainOptions& options) const {
     return TrainPredictorCommand(options, stdout);
   }

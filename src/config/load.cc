@@ -16,17 +16,6 @@ namespace {
 // A configuration is a page; a model file given by mistake is not read to its end.
 constexpr int64_t kFileBytesMax = 1 << 20;
 
-Result<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound(path + ": can't be opened");
-  std::string text(kFileBytesMax + 1, '\0');
-  file.read(text.data(), kFileBytesMax + 1);
-  if (file.bad() || (file.fail() && !file.eof())) return IoError(path + ": can't be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kFileBytesMax) return InvalidArgument(path + ": is larger than 1 MiB");
-  return text;
-}
-
 // "FILE:LINE"; yaml-cpp counts lines from 0, and from -1 when it knows none.
 std::string Place(const std::string& name, const YAML::Mark& mark) {
   return name + ":" + std::to_string(std::max(mark.line, 0) + 1);
@@ -90,25 +79,71 @@ Status ReadDocument(const YAML::Node& document, const std::string& name, LoadedC
   return CheckConfig(loaded.config).WithContext(name);
 }
 
-}  // namespace
+Result<std::vector<YamlEntry>> ReadFlatDocument(const YAML::Node& document,
+                                                const std::string& name) {
+  std::vector<YamlEntry> entries;
+  if (document.IsNull()) return entries;
+  if (!document.IsMap()) {
+    return InvalidArgument(Place(name, document.Mark()) + ": wants `key: value` lines");
+  }
+  std::set<std::string> seen;
+  for (const auto& entry : document) {
+    const std::string place = Place(name, entry.first.Mark());
+    if (!entry.first.IsScalar()) return InvalidArgument(place + ": wants a word as the key");
+    const std::string key = entry.first.Scalar();
+    if (!seen.insert(key).second) return InvalidArgument(place + ": " + key + ": is given twice");
+    entries.push_back({place, key, ToValue(entry.second)});
+  }
+  return entries;
+}
 
-Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name) {
-  LoadedConfig loaded;
+// `read` gets the one document of a text, if it has one.
+template <class Read>
+Status ReadOneDocument(const std::string& text, const std::string& name, const Read& read) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.size() > 1) {
       return InvalidArgument(Place(name, documents[1].Mark()) + ": wants one YAML document");
     }
-    if (!documents.empty()) REM_RETURN_IF_ERROR(ReadDocument(documents[0], name, loaded));
+    return documents.empty() ? Status::Ok() : read(documents[0]);
   } catch (const YAML::Exception& error) {
     return InvalidArgument(Place(name, error.mark) + ": " + error.msg);
   }
+}
+
+}  // namespace
+
+Result<std::string> ReadSmallFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return NotFound(path + ": can't be opened");
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), kFileBytesMax + 1);
+  if (file.bad() || (file.fail() && !file.eof())) return IoError(path + ": can't be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax) return InvalidArgument(path + ": is larger than 1 MiB");
+  return text;
+}
+
+Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name) {
+  LoadedConfig loaded;
+  REM_RETURN_IF_ERROR(ReadOneDocument(text, name, [&](const YAML::Node& document) {
+    return ReadDocument(document, name, loaded);
+  }));
   return loaded;
 }
 
 Result<LoadedConfig> LoadConfig(const std::string& path) {
-  REM_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  REM_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
   return ParseConfig(text, path);
+}
+
+Result<std::vector<YamlEntry>> ParseFlatYaml(const std::string& text, const std::string& name) {
+  std::vector<YamlEntry> entries;
+  REM_RETURN_IF_ERROR(ReadOneDocument(text, name, [&](const YAML::Node& document) {
+    REM_ASSIGN_OR_RETURN(entries, ReadFlatDocument(document, name));
+    return Status::Ok();
+  }));
+  return entries;
 }
 
 }  // namespace remontoir

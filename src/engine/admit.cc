@@ -74,16 +74,15 @@ int32_t Engine::Loop::ExpectedAnswer(const Request& request, int32_t generated) 
 
 void Engine::Loop::DescribeWaiting(SchedulerState& state) {
   waiting_states_.clear();
-  // Prompts are looked up in the prefix cache again while they could join.
+  // Prompts are looked up in the prefix cache while they could join: the others count as new, since
+  // what was there when they came may have gone.
   int32_t lookups = 2 * state.slots_free;
   queue_.ForEach([&](AdmissionQueue::Entry& entry) {
-    if (lookups-- > 0) {
-      const Request& request = entry.generation->request();
-      const PrefixMatch match = rooms_.Match(request);
-      entry.state.progress = ProgressOf(
-          *entry.generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
-      entry.state.room = rooms_.NeedOf(request, match);
-    }
+    const Request& request = entry.generation->request();
+    const PrefixMatch match = lookups-- > 0 ? rooms_.Match(request) : PrefixMatch{};
+    entry.state.progress = ProgressOf(*entry.generation,
+                                      static_cast<int32_t>(request.prompt.size()), match.tokens());
+    entry.state.room = rooms_.NeedOf(request, match);
     waiting_states_.push_back(entry.state);
   });
   state.waiting = waiting_states_;
