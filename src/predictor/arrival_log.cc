@@ -125,11 +125,11 @@ Status Append(const Row& row, ArrivalLog& log) {
   arrival.output_tokens = static_cast<int32_t>(*row[kOutput]);
   if (row[kCell] || row[kClient]) {
     arrival.client_cell =
-        static_cast<int8_t>(row[kCell] ? *row[kCell] : *row[kClient] % kClientCells);
+        static_cast<int32_t>(row[kCell] ? *row[kCell] : *row[kClient] % kClientCells);
     log.has_clients = true;
   }
   if (row[kDevice]) {
-    arrival.device = static_cast<int8_t>(*row[kDevice]);
+    arrival.device = static_cast<int32_t>(*row[kDevice]);
     log.has_devices = true;
   }
   if (!log.arrivals.empty() && arrival.t_us < log.arrivals.back().t_us) {

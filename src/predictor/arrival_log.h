@@ -10,16 +10,16 @@
 
 namespace remontoir {
 
-inline constexpr int kClientCells = 64;      // clients are hashed into so many cells
-inline constexpr int kDeviceClasses = 4;     // kinds of devices that a log tells apart
-inline constexpr int8_t kUnknownClass = -1;  // a cell or device that nobody gave
+inline constexpr int kClientCells = 64;   // clients are hashed into so many cells
+inline constexpr int kDeviceClasses = 4;  // kinds of devices that a log tells apart
+inline constexpr int kUnknownClass = -1;  // a cell or device that nobody gave
 
 struct LoggedArrival {
   int64_t t_us = 0;  // since the log's own start, or since 1970 (see ArrivalLog::HasWallClock)
   int32_t prompt_tokens = 0;
   int32_t output_tokens = 0;
-  int8_t client_cell = kUnknownClass;  // below kClientCells
-  int8_t device = kUnknownClass;       // below kDeviceClasses
+  int32_t client_cell = kUnknownClass;  // below kClientCells
+  int32_t device = kUnknownClass;       // below kDeviceClasses
 };
 
 struct ArrivalLog {

@@ -38,7 +38,7 @@ CountLoss LossOf(double base, double mean_output, double size_output, int32_t ta
 template <class Real>
 StretchGradient<Real>::StretchGradient(NetworkShape shape, int lanes, int steps)
     : shape_(shape), lanes_(lanes), steps_(steps) {
-  const auto hidden = static_cast<size_t>(shape.hidden);
+  const size_t hidden = shape.state();
   const auto count = static_cast<size_t>(steps);
   carried_h_.resize(static_cast<size_t>(lanes) * hidden);
   carried_c_.resize(carried_h_.size());
@@ -63,7 +63,7 @@ void StretchGradient<Real>::ResetStates() {
 template <class Real>
 void StretchGradient<Real>::TransposeStateWeights(std::span<const Real> parameters) {
   const size_t width = shape_.gates();
-  const auto hidden = static_cast<size_t>(shape_.hidden);
+  const size_t hidden = shape_.state();
   const Real* weights = parameters.data() + NetworkShape::cell() + kFeatureCount * width;
   for (size_t k = 0; k < hidden; ++k) {
     for (size_t j = 0; j < width; ++j) state_weights_[j * hidden + k] = weights[k * width + j];
@@ -74,7 +74,7 @@ template <class Real>
 double StretchGradient<Real>::Forward(const TickSeries& series, const BaseRule& base,
                                       std::span<const Real> parameters, int64_t start, int lane) {
   const size_t width = shape_.gates();
-  const auto hidden = static_cast<size_t>(shape_.hidden);
+  const size_t hidden = shape_.state();
   const size_t carried = static_cast<size_t>(lane) * hidden;
   std::copy_n(carried_h_.data() + carried, hidden, h_.data());
   std::copy_n(carried_c_.data() + carried, hidden, c_.data());
@@ -104,7 +104,7 @@ double StretchGradient<Real>::Forward(const TickSeries& series, const BaseRule& 
 template <class Real>
 void StretchGradient<Real>::Backward(std::span<const Real> parameters, std::span<Real> gradient) {
   const size_t width = shape_.gates();
-  const auto hidden = static_cast<size_t>(shape_.hidden);
+  const size_t hidden = shape_.state();
   const size_t head_width = shape_.head_inputs();
   const Real* head = parameters.data() + shape_.head();
   Real* const by_head = gradient.data() + shape_.head();
@@ -158,7 +158,7 @@ double StretchGradient<Real>::Run(const TickSeries& series, const BaseRule& base
                                   std::span<const Real> parameters, std::span<const int64_t> starts,
                                   std::span<Real> gradient) {
   REM_CHECK(starts.size() == static_cast<size_t>(lanes_), "a start for every lane");
-  const auto hidden = static_cast<size_t>(shape_.hidden);
+  const size_t hidden = shape_.state();
   std::ranges::fill(gradient, Real(0));
   if (!gradient.empty()) TransposeStateWeights(parameters);
   double loss = 0;

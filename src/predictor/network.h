@@ -16,9 +16,10 @@ inline constexpr int kOutputCount = 2;
 struct NetworkShape {
   int hidden = 0;
 
-  size_t gates() const { return static_cast<size_t>(kGateCount * hidden); }
-  size_t inputs() const { return static_cast<size_t>(kFeatureCount + hidden); }
-  size_t head_inputs() const { return static_cast<size_t>(hidden + kFeatureCount); }
+  size_t state() const { return static_cast<size_t>(hidden); }
+  size_t gates() const { return kGateCount * state(); }
+  size_t inputs() const { return kFeatureCount + state(); }
+  size_t head_inputs() const { return state() + kFeatureCount; }
   // [18 + H][4H], features first: the transpose of the file's, so that inner loops run over gates.
   static constexpr size_t cell() { return 0; }
   size_t cell_bias() const { return inputs() * gates(); }  // [4H]
@@ -39,7 +40,7 @@ void StepCell(const NetworkShape& shape, const Real* parameters, const Real* x,
               const Real* h_before, const Real* c_before, Real* gates, Real* c, Real* tanh_c,
               Real* h) {
   const size_t width = shape.gates();
-  const auto hidden = static_cast<size_t>(shape.hidden);
+  const size_t hidden = shape.state();
   const Real* bias = parameters + shape.cell_bias();
   for (size_t j = 0; j < width; ++j) gates[j] = bias[j];
   const Real* weights = parameters + NetworkShape::cell();
@@ -62,7 +63,7 @@ template <class Real>
 std::array<Real, kOutputCount> ApplyHead(const NetworkShape& shape, const Real* parameters,
                                          const Real* x, const Real* h) {
   std::array<Real, kOutputCount> out;
-  const auto hidden = static_cast<size_t>(shape.hidden);
+  const size_t hidden = shape.state();
   for (size_t i = 0; i < kOutputCount; ++i) {
     const Real* weights = parameters + shape.head() + i * shape.head_inputs();
     Real sum = parameters[shape.head_bias() + i];

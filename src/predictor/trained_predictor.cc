@@ -40,7 +40,7 @@ struct TensorPlace {
 
 std::array<TensorPlace, 5> PlacesOf(const NetworkShape& shape) {
   const size_t gates = shape.gates();
-  const auto hidden = static_cast<size_t>(shape.hidden);
+  const size_t hidden = shape.state();
   return {{
       {"head.b", kOutputCount, 0, shape.head_bias(), false},
       {"head.w", kOutputCount, shape.head_inputs(), shape.head(), false},

@@ -59,7 +59,7 @@ std::vector<float> FirstParameters(const NetworkShape& shape, uint64_t seed) {
   for (size_t i = NetworkShape::cell(); i < shape.cell_bias(); ++i) {
     parameters[i] = static_cast<float>(spread * normal.Draw(i));
   }
-  const auto hidden = static_cast<size_t>(shape.hidden);
+  const size_t hidden = shape.state();
   std::fill_n(parameters.begin() + static_cast<std::ptrdiff_t>(shape.cell_bias() + hidden), hidden,
               1.0F);
   return parameters;
