@@ -248,13 +248,14 @@ TEST(Deadline, ThatCantBeMetIsRefusedWithThePrediction) {
   for (const auto& test_case : kCases) {
     ServiceUnderTest test;
     test.Start();
-    const std::string body = R"({"prompt":")" + std::string(test_case.prompt_tokens, 'a') +
+    const std::string asked = R"({"prompt":")" + std::string(test_case.prompt_tokens, 'a') +
                              (test_case.stream ? R"(","stream":true})" : "\"}");
-    const auto response = test.Ask("POST", kCompletions, body,
+    const auto response = test.Ask("POST", kCompletions, asked,
                                    std::string("x-slo-ttft-ms: ") + test_case.deadline_ms + "\r\n");
     SCOPED_TRACE(response.head + response.body);
     ASSERT_EQ(response.status(), 429);
-    const auto& error = boost::json::parse(response.body).at("error");
+    const boost::json::value body = boost::json::parse(response.body);
+    const boost::json::value& error = body.at("error");
     EXPECT_EQ(error.at("code"), "deadline_unmet");
     EXPECT_EQ(error.at("type"), "rate_limit_error");
     EXPECT_TRUE(error.at("param").is_null());
