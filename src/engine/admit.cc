@@ -80,8 +80,8 @@ void Engine::Loop::DescribeWaiting(SchedulerState& state) {
   queue_.ForEach([&](AdmissionQueue::Entry& entry) {
     const Request& request = entry.generation->request();
     const PrefixMatch match = lookups-- > 0 ? rooms_.Match(request) : PrefixMatch{};
-    entry.state.progress = ProgressOf(*entry.generation,
-                                      static_cast<int32_t>(request.prompt.size()), match.tokens());
+    entry.state.progress =
+        ProgressOf(*entry.generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
     entry.state.room = rooms_.NeedOf(request, match);
     waiting_states_.push_back(entry.state);
   });

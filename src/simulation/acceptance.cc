@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "api/json_writer.h"
+#include "scheduler/cost_file.h"
 #include "simulation/experiment.h"
 
 namespace remontoir {
@@ -36,7 +37,7 @@ class Judge {
     REM_ASSIGN_OR_RETURN(StreamRecipe recipe, StreamNamed(stream));
     // Costs that one machine's engine learnt say nothing about the other.
     if (!options_.costs.empty() && stream[4] == 'C') {
-      REM_ASSIGN_OR_RETURN(recipe.machine.costs, ReadCosts(options_.costs));
+      REM_ASSIGN_OR_RETURN(recipe.machine.costs, ReadCostFile(options_.costs));
     }
     REM_ASSIGN_OR_RETURN(Experiment experiment, MakeExperiment(std::move(recipe), options_.trace));
     experiment.scheduler = options_.scheduler;
@@ -99,10 +100,10 @@ Status Judge::Saturation() {
   for (const int32_t clients : {16, 50}) {
     REM_ASSIGN_OR_RETURN(Experiment experiment, ExperimentOf("convC60"));
     experiment.clients = {.count = clients, .think_s = 0, .seconds = 900};
-    REM_ASSIGN_OR_RETURN(const PolicyRuns adaptive, RunPolicy(experiment, kAdaptive,
-                                                              options_.seed_first, options_.seeds));
-    REM_ASSIGN_OR_RETURN(const PolicyRuns legacy, RunPolicy(experiment, kLegacy,
-                                                            options_.seed_first, options_.seeds));
+    REM_ASSIGN_OR_RETURN(const PolicyRuns adaptive,
+                         RunPolicy(experiment, kAdaptive, options_.seed_first, options_.seeds));
+    REM_ASSIGN_OR_RETURN(const PolicyRuns legacy,
+                         RunPolicy(experiment, kLegacy, options_.seed_first, options_.seeds));
     const std::string who = std::to_string(clients) + " clients without a pause";
     lines.push_back(
         {"adaptive, utilisation: " + who, MeanOf(adaptive.runs).utilisation, 0.97, true});
@@ -141,8 +142,8 @@ Status Judge::Forecast(const char* stream) {
   const auto play = [&](double kappa, double omega) -> Result<RunMetrics> {
     experiment.scheduler.stall_weight = kappa;
     experiment.scheduler.forecast_weight = omega;
-    REM_ASSIGN_OR_RETURN(const PolicyRuns runs, RunPolicy(experiment, kAdaptive,
-                                                          options_.seed_first, options_.seeds));
+    REM_ASSIGN_OR_RETURN(const PolicyRuns runs,
+                         RunPolicy(experiment, kAdaptive, options_.seed_first, options_.seeds));
     return MeanOf(runs.runs);
   };
   REM_ASSIGN_OR_RETURN(const RunMetrics on, play(0.3, 0.3));
@@ -152,8 +153,8 @@ Status Judge::Forecast(const char* stream) {
     frontier.emplace_back(off.stall_ms, off.ttft_ms.mean);
   }
   std::ranges::sort(frontier);
-  const auto above = std::ranges::find_if(
-      frontier, [&](const auto& point) { return point.first >= on.stall_ms; });
+  const auto above =
+      std::ranges::find_if(frontier, [&](const auto& point) { return point.first >= on.stall_ms; });
   double off_mean = frontier.back().second;
   if (above != frontier.end()) {
     off_mean = above->second;
@@ -169,11 +170,8 @@ Status Judge::Forecast(const char* stream) {
 }
 
 void ReadRatios(Judge& judge) {
-  const std::pair<const char*, double> means[] = {{"convC30", .97},
-                                                  {"convC60", .95},
-                                                  {"codeC30", .88},
-                                                  {"mmppC60", .86},
-                                                  {"codeG30", .92}};
+  const std::pair<const char*, double> means[] = {
+      {"convC30", .97}, {"convC60", .95}, {"codeC30", .88}, {"mmppC60", .86}, {"codeG30", .92}};
   for (const auto& [stream, bound] : means) {
     judge.Ratio("mean TTFT", stream, kImmediate, Mean, bound);
   }

@@ -21,9 +21,4 @@ struct Machine {
 // assumptions. kNotFound for another name.
 Result<Machine> MachineNamed(std::string_view name);
 
-// Costs as an engine learnt them: a JSON object with the five numbers of CostModel by their names,
-// in microseconds. Others are passed over. Errors name the file and the key.
-Result<CostModel> ParseCosts(std::string_view json, const std::string& name);
-Result<CostModel> ReadCosts(const std::string& path);
-
 }  // namespace remontoir

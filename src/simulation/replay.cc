@@ -29,7 +29,10 @@ int64_t Us(double seconds) {
 class Source {
  public:
   Source(std::span<const Arrival> stream, const Clients& clients, uint64_t seed)
-      : stream_(stream), clients_(clients), thinks_(seed, kThinkDraws), lengths_(seed, kLengthDraws) {
+      : stream_(stream),
+        clients_(clients),
+        thinks_(seed, kThinkDraws),
+        lengths_(seed, kLengthDraws) {
     const int32_t late = std::max(clients.count_late, clients.count);
     for (int32_t i = 0; i < late && clients.count > 0; ++i) {
       // Everybody begins by thinking, so that they don't come at once.

@@ -73,8 +73,9 @@ std::string ReportTables(const ReportHeader& header, std::span<const PolicyRuns>
   Append(text, "%s %llu", header.seeds > 1 ? "seeds" : "seed",
          static_cast<unsigned long long>(header.seed_first));
   if (header.seeds > 1) {
-    Append(text, "-%llu", static_cast<unsigned long long>(header.seed_first) +
-                              static_cast<unsigned long long>(header.seeds) - 1);
+    Append(text, "-%llu",
+           static_cast<unsigned long long>(header.seed_first) +
+               static_cast<unsigned long long>(header.seeds) - 1);
   }
   Append(text, ", %d slots", header.machine.slots);
   if (header.clients.count > 0) {

@@ -17,9 +17,10 @@ void AddRounds(const Replayed& replayed, int64_t from_us, int64_t to_us, RunMetr
     busy_us += round.us;
     occupied_us += static_cast<double>(round.us) * round.occupied;
   }
-  if (busy_us > 0 && replayed.slots > 0) metrics.utilisation = occupied_us / busy_us / replayed.slots;
-  const double span_us = static_cast<double>(std::min(to_us, replayed.end_us) -
-                                             std::max(from_us, replayed.begin_us));
+  if (busy_us > 0 && replayed.slots > 0)
+    metrics.utilisation = occupied_us / busy_us / replayed.slots;
+  const double span_us =
+      static_cast<double>(std::min(to_us, replayed.end_us) - std::max(from_us, replayed.begin_us));
   if (span_us > 0) metrics.busy = busy_us / span_us;
 }
 
@@ -29,16 +30,16 @@ void AddTokenRate(const Replayed& replayed, int64_t from_us, int64_t to_us, RunM
   for (const RequestRecord& record : replayed.requests) {
     if (record.first_token_us < 0) continue;
     const double begin = static_cast<double>(record.arrived_us + record.first_token_us);
-    const double end = static_cast<double>(record.arrived_us +
-                                           std::max(record.ended_us, record.first_token_us));
+    const double end =
+        static_cast<double>(record.arrived_us + std::max(record.ended_us, record.first_token_us));
     const double from = std::clamp(static_cast<double>(from_us), begin, end);
     const double to = std::clamp(static_cast<double>(to_us), begin, end);
     const bool inside = begin >= static_cast<double>(from_us) && begin < static_cast<double>(to_us);
     const double share = end > begin ? (to - from) / (end - begin) : (inside ? 1 : 0);
     tokens += record.tokens * share;
   }
-  const double span_us = static_cast<double>(std::min(to_us, replayed.end_us) -
-                                             std::max(from_us, replayed.begin_us));
+  const double span_us =
+      static_cast<double>(std::min(to_us, replayed.end_us) - std::max(from_us, replayed.begin_us));
   if (span_us > 0) metrics.tokens_per_s = tokens / span_us * 1e6;
 }
 

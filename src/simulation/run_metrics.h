@@ -31,10 +31,10 @@ struct RunMetrics {
   double refused = 0;
   Distribution ttft_ms;
   Distribution itl_ms;
-  double stall_ms = 0;          // sum over a request's gaps, mean over requests with a token
-  double utilisation = 0;       // occupied slots of all, over the time in which rounds ran
-  double busy = 0;              // share of time in which rounds ran
-  double tokens_per_s = 0;      // generated
+  double stall_ms = 0;      // sum over a request's gaps, mean over requests with a token
+  double utilisation = 0;   // occupied slots of all, over the time in which rounds ran
+  double busy = 0;          // share of time in which rounds ran
+  double tokens_per_s = 0;  // generated
 };
 
 // Of the requests that arrived and the rounds that began at from_us or later and before to_us.

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <utility>
 
+#include "scheduler/cost_file.h"
 #include "simulation/acceptance.h"
 #include "simulation/experiment.h"
 #include "simulation/plot.h"
@@ -46,7 +47,7 @@ Status WritePlot(const std::string& path, const std::string& title,
 Status SimulateStream(const SimulateOptions& options, std::FILE* out) {
   REM_ASSIGN_OR_RETURN(StreamRecipe recipe, RecipeOf(options.stream));
   if (!options.costs.empty()) {
-    REM_ASSIGN_OR_RETURN(recipe.machine.costs, ReadCosts(options.costs));
+    REM_ASSIGN_OR_RETURN(recipe.machine.costs, ReadCostFile(options.costs));
   }
   REM_ASSIGN_OR_RETURN(Experiment experiment, MakeExperiment(std::move(recipe), options.trace));
   experiment.from = options.from;

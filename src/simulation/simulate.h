@@ -24,7 +24,7 @@ struct SimulateOptions {
   double from = 0.75;    // share of the stream's time that is left out before
   SchedulerOptions scheduler;
   std::string predictor = "ewma";  // or "none", or a trained one's file
-  std::string costs;  // a file; empty: those of the stream's machine
+  std::string costs;               // a file; empty: those of the stream's machine
   double ttft_slo_ms = 0;
   bool json = false;
   std::string plot;         // a file to write; empty: none

@@ -1,4 +1,5 @@
-// A model without arithmetic: rounds take as long as a cost model says, and every token is the same.
+// A model without arithmetic: rounds take as long as a cost model says, and every token is the
+// same.
 #pragma once
 
 #include <cstdint>

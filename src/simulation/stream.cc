@@ -43,9 +43,10 @@ std::vector<Arrival> Thin(const StreamRecipe& recipe, std::span<const Arrival> t
   std::vector<Arrival> arrivals;
   for (size_t i = 0; i < trace.size(); ++i) {
     if (recipe.keep < 1 && keeps.Uniform(i) >= recipe.keep) continue;
-    arrivals.push_back({.t_us = trace[i].t_us,
-                        .prompt_tokens = Tokens(trace[i].prompt_tokens / recipe.prompt_divisor, 1),
-                        .output_tokens = Tokens(trace[i].output_tokens / recipe.output_divisor, 1)});
+    arrivals.push_back(
+        {.t_us = trace[i].t_us,
+         .prompt_tokens = Tokens(trace[i].prompt_tokens / recipe.prompt_divisor, 1),
+         .output_tokens = Tokens(trace[i].output_tokens / recipe.output_divisor, 1)});
   }
   return arrivals;
 }

@@ -28,7 +28,7 @@ struct Bursts {
 struct StreamRecipe {
   std::string name;
   std::string trace;  // its file; empty: made from `bursts`
-  double keep = 1;  // share of arrivals that is kept, each by its own draw: real times stay
+  double keep = 1;    // share of arrivals that is kept, each by its own draw: real times stay
   double prompt_divisor = 1;
   double output_divisor = 1;
   Bursts bursts;

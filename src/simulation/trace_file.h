@@ -11,7 +11,7 @@
 namespace remontoir {
 
 inline constexpr size_t kTraceRowsMax = 10'000'000;
-inline constexpr int32_t kTraceTokensMax = 1 << 20;        // of a prompt, and of an output
+inline constexpr int32_t kTraceTokensMax = 1 << 20;       // of a prompt, and of an output
 inline constexpr int64_t kTraceUsMax = int64_t{1} << 50;  // 35 years
 
 // A header that begins with t_us,prompt_tokens,output_tokens (further columns are passed over),

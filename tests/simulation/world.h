@@ -37,13 +37,13 @@ class Dice {
 // What a world is like, by its seed.
 struct WorldPlan {
   EngineCase engine;
-  double gap_us_mean = 0;       // between arrivals
-  double flood_share = 0;       // of arrivals that bring many others with them
-  bool caching = false;         // some prompts begin alike
+  double gap_us_mean = 0;  // between arrivals
+  double flood_share = 0;  // of arrivals that bring many others with them
+  bool caching = false;    // some prompts begin alike
   bool priorities = false;
-  bool growing = false;         // some rooms grow, so that what is free isn't known from outside
-  bool alone = false;           // some want to be alone
-  bool long_answers = false;    // some answers are longer than their pipe, and stop when it is full
+  bool growing = false;       // some rooms grow, so that what is free isn't known from outside
+  bool alone = false;         // some want to be alone
+  bool long_answers = false;  // some answers are longer than their pipe, and stop when it is full
   bool ends_by_shutdown = false;
 };
 
@@ -67,8 +67,8 @@ class World {
     std::shared_ptr<Generation> generation;
     std::vector<TokenEvent> events;
     int64_t arrived_us = 0;
-    int32_t pages = 0;    // of its room, at most
-    int64_t tokens = 0;   // positions that its room has to hold
+    int32_t pages = 0;   // of its room, at most
+    int64_t tokens = 0;  // positions that its room has to hold
     int64_t reads_from_us = 0;
     bool cancelled = false;
     bool cancel_due = false;  // before the round began

@@ -130,7 +130,8 @@ void World::Arrive() {
 
 Request World::DrawRequest() {
   const bool is_long = plan_.long_answers && dice_.Chance(0.01);
-  const uint64_t prefix = plan_.caching && dice_.Chance(0.5) ? dice_.Int(0, 3) : dice_.Int(9, 1 << 30);
+  const uint64_t prefix =
+      plan_.caching && dice_.Chance(0.5) ? dice_.Int(0, 3) : dice_.Int(9, 1 << 30);
   const int32_t prompt = dice_.Chance(0.1) ? dice_.Int(80, 200) : dice_.Int(1, 60);
   const int32_t answer = is_long ? dice_.Int(1030, kLongContext - 210) : dice_.Int(1, 40);
   Request request = RequestOf(prompt, answer, prefix);
@@ -318,9 +319,8 @@ void World::CheckNobodyWaits() {
     if (!fits && waited_us >= kOvertakenUsMax) return;
     if (fits && could_join == nullptr) could_join = &client;
   }
-  EXPECT_EQ(could_join, nullptr) << "one waits while "
-                                 << options.sequences_max - stats.running << " slots and "
-                                 << stats.kv_pages_unheld() << " pages are free";
+  EXPECT_EQ(could_join, nullptr) << "one waits while " << options.sequences_max - stats.running
+                                 << " slots and " << stats.kv_pages_unheld() << " pages are free";
 }
 
 void World::CheckWhoJoins() {

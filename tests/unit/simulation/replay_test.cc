@@ -94,14 +94,13 @@ TEST(Report, SameSeedSameBytes) {
   experiment.recipe.bursts.seconds = 400;
   const auto report = [&](uint64_t seed) {
     std::vector<PolicyRuns> policies;
-    for (const SchedulingPolicy policy :
-         {SchedulingPolicy::kImmediate, SchedulingPolicy::kAdaptive, SchedulingPolicy::kFixed,
-          SchedulingPolicy::kLegacy}) {
+    for (const SchedulingPolicy policy : {SchedulingPolicy::kImmediate, SchedulingPolicy::kAdaptive,
+                                          SchedulingPolicy::kFixed, SchedulingPolicy::kLegacy}) {
       policies.push_back(RunPolicy(experiment, policy, seed, 2).value());
     }
     const ReportHeader header = {.stream = "mmppC60", .seed_first = seed, .seeds = 2};
-    const PlotPanel panel = {"TTFT, ms",
-                             {{"immediate", policies[0].ttft_ms}, {"adaptive", policies[1].ttft_ms}}};
+    const PlotPanel panel = {
+        "TTFT, ms", {{"immediate", policies[0].ttft_ms}, {"adaptive", policies[1].ttft_ms}}};
     return ReportTables(header, policies) + ReportJson(header, policies) +
            DistributionPlot("mmppC60", std::span(&panel, 1));
   };
@@ -113,9 +112,10 @@ TEST(Report, SameSeedSameBytes) {
 TEST(RunMetrics, AreWhatTheirNamesSay) {
   Replayed replayed;
   replayed.slots = 2;
-  replayed.requests = {{.arrived_us = 0, .first_token_us = 10'000, .ended_us = 130'000, .tokens = 3},
-                       {.arrived_us = 50'000, .first_token_us = 30'000, .ended_us = 30'000, .tokens = 1},
-                       {.arrived_us = 60'000, .refused = true}};
+  replayed.requests = {
+      {.arrived_us = 0, .first_token_us = 10'000, .ended_us = 130'000, .tokens = 3},
+      {.arrived_us = 50'000, .first_token_us = 30'000, .ended_us = 30'000, .tokens = 1},
+      {.arrived_us = 60'000, .refused = true}};
   replayed.gaps = {{0, 20'000}, {0, 100'000}};
   replayed.rounds = {{0, 100'000, 1}, {150'000, 50'000, 2}};
   replayed.end_us = 200'000;

@@ -40,8 +40,10 @@ TEST(StreamNamed, ThinsAndShortensItsTrace) {
     double keep, prompt_divisor, output_divisor;
     int32_t slots;
   };
-  constexpr Case kCases[] = {{"convC30", .19, 8, 4, 8}, {"convC60", .38, 8, 4, 8},
-                             {"codeC30", .40, 8, 2, 8}, {"convG60", .60, 1, 1, 32},
+  constexpr Case kCases[] = {{"convC30", .19, 8, 4, 8},
+                             {"convC60", .38, 8, 4, 8},
+                             {"codeC30", .40, 8, 2, 8},
+                             {"convG60", .60, 1, 1, 32},
                              {"codeG30", 1, 1, 1, 32}};
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -97,7 +99,8 @@ TEST(StreamNamed, RefusesAnotherName) {
 }
 
 TEST(Tail, IsOfTimeNotOfCount) {
-  const std::vector<Arrival> arrivals = {{0, 1, 1}, {10, 1, 1}, {20, 1, 1}, {30, 1, 1}, {100, 1, 1}};
+  const std::vector<Arrival> arrivals = {
+      {0, 1, 1}, {10, 1, 1}, {20, 1, 1}, {30, 1, 1}, {100, 1, 1}};
   EXPECT_EQ(Tail(arrivals, 0.75).size(), 1u);
   EXPECT_EQ(Tail(arrivals, 0.25).size(), 2u);
   EXPECT_EQ(Tail(arrivals, 0).size(), 5u);
@@ -151,18 +154,6 @@ TEST(TraceFile, ErrorsNameTheLine) {
   const auto trace = ParseTrace("t_us,prompt_tokens,output_tokens,client\r\n3,0,7,x\r\n", "t");
   ASSERT_TRUE(trace.ok()) << trace.status().message();
   EXPECT_EQ(*trace, (std::vector<Arrival>{{3, 1, 7}}));
-}
-
-TEST(Costs, AreReadOrRefusedByName) {
-  const auto costs = ParseCosts(
-      R"({"round_us": 1, "prefill_token_us": 2, "decode_row_us": 3, "decode_key_us": 0.5, "prefill_key_us": 0})",
-      "c");
-  ASSERT_TRUE(costs.ok()) << costs.status().message();
-  EXPECT_EQ(costs->decode_key_us, 0.5);
-  EXPECT_NE(ParseCosts(R"({"round_us": 1})", "c").status().message().find("prefill_token_us"),
-            std::string::npos);
-  EXPECT_FALSE(ParseCosts("[]", "c").ok());
-  EXPECT_FALSE(ParseCosts("{", "c").ok());
 }
 
 }  // namespace
