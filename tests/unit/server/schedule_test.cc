@@ -249,7 +249,7 @@ TEST(Deadline, ThatCantBeMetIsRefusedWithThePrediction) {
     ServiceUnderTest test;
     test.Start();
     const std::string asked = R"({"prompt":")" + std::string(test_case.prompt_tokens, 'a') +
-                             (test_case.stream ? R"(","stream":true})" : "\"}");
+                              (test_case.stream ? R"(","stream":true})" : "\"}");
     const auto response = test.Ask("POST", kCompletions, asked,
                                    std::string("x-slo-ttft-ms: ") + test_case.deadline_ms + "\r\n");
     SCOPED_TRACE(response.head + response.body);
