@@ -15,7 +15,8 @@ TEST(LogJson, WritesOneObjectALineWithTimeAndLevel) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::MatchesRegex(
                   R"(\{"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z",)"
-                  R"("level":"info","a":1,"b":"\{\}%v"\}\n)"));
+                  R"("level":"info","a":1,"b":"\{\}%v"\})"
+                  "\n"));
 }
 
 TEST(LogJson, HeedsTheLevelThatIsSet) {
