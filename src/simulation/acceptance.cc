@@ -49,8 +49,6 @@ class Judge {
     REM_ASSIGN_OR_RETURN(const Experiment experiment, ExperimentOf(stream));
     decode_step_ms_[stream] = DecodeStepMs(experiment.recipe.machine);
     for (const SchedulingPolicy policy : policies) {
-      REM_ASSIGN_OR_RETURN(const Replayed first, RunSeed(experiment, policy, options_.seed_first));
-      hold_us_max_[{stream, policy}] = first.hold_us_max;
       REM_ASSIGN_OR_RETURN(runs_[std::make_pair(std::string(stream), policy)],
                            RunPolicy(experiment, policy, options_.seed_first, options_.seeds));
     }
@@ -72,7 +70,7 @@ class Judge {
 
   void Hold(const char* stream) {
     lines.push_back({std::string("adaptive, deliberate hold (ms): ") + stream,
-                     static_cast<double>(hold_us_max_[{stream, kAdaptive}]) / 1000, 0});
+                     static_cast<double>(Runs(stream, kAdaptive).hold_us_max) / 1000, 0});
   }
 
   Status Saturation();
@@ -92,7 +90,6 @@ class Judge {
 
   const AcceptanceOptions options_;
   std::map<std::pair<std::string, SchedulingPolicy>, PolicyRuns> runs_;
-  std::map<std::pair<std::string, SchedulingPolicy>, int64_t> hold_us_max_;
   std::map<std::string, double> decode_step_ms_;
 };
 
@@ -206,7 +203,9 @@ Result<std::vector<AcceptanceLine>> RunAcceptance(const AcceptanceOptions& optio
   }
   REM_RETURN_IF_ERROR(judge.Saturation());
   REM_RETURN_IF_ERROR(judge.Pulse());
-  for (const char* stream : {"convC60", "mmppC60"}) judge.Hold(stream);
+  for (const char* stream : {"convC30", "convC60", "codeC30", "mmppC60", "convG60", "codeG30"}) {
+    judge.Hold(stream);
+  }
   return std::move(judge.lines);
 }
 

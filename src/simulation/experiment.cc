@@ -1,6 +1,7 @@
 // Finds the trace, then a replay for each policy and seed.
 #include "simulation/experiment.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -58,6 +59,7 @@ Result<PolicyRuns> RunPolicy(const Experiment& experiment, SchedulingPolicy poli
   for (int32_t i = 0; i < seeds; ++i) {
     REM_ASSIGN_OR_RETURN(const Replayed replayed,
                          RunSeed(experiment, policy, seed_first + static_cast<uint64_t>(i)));
+    result.hold_us_max = std::max(result.hold_us_max, replayed.hold_us_max);
     int64_t from_us = INT64_MIN;
     int64_t to_us = INT64_MAX;
     if (experiment.clients.count > 0) {

@@ -37,6 +37,7 @@ Result<Replayed> RunSeed(const Experiment& experiment, SchedulingPolicy policy, 
 struct PolicyRuns {
   SchedulingPolicy policy = SchedulingPolicy::kImmediate;
   std::vector<RunMetrics> runs;  // a seed each
+  int64_t hold_us_max = 0;       // of any sequence
   // Of all seeds.
   std::vector<double> ttft_ms;
   std::vector<double> itl_ms;

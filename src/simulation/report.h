@@ -13,9 +13,9 @@ struct ReportHeader {
   std::string stream;
   uint64_t seed_first = 1;
   int32_t seeds = 1;
-  Clients clients;
-  SchedulerOptions scheduler;
-  Machine machine;
+  Clients clients = {};
+  SchedulerOptions scheduler = {};
+  Machine machine = {};
 };
 
 // Text. The second table holds ratios to `immediate`, where that is among the policies.
