@@ -141,6 +141,7 @@ AdmissionFacts Engine::PredictAtLeast(int32_t prompt_tokens, int64_t first_token
   return loop_->PredictAtLeast(prompt_tokens, first_token_us_max, priority);
 }
 RoundEnd Engine::RunRound() { return loop_->RunRound(); }
+int64_t Engine::QueueAdviceUs() const { return loop_->QueueAdviceUs(); }
 CostModel Engine::costs() const { return loop_->costs(); }
 
 EngineStats Engine::stats() const { return loop_->stats(); }

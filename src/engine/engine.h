@@ -192,6 +192,10 @@ class Engine {
   AdmissionFacts PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
                                 int32_t priority);
 
+  // Until somebody who waits is expected to join, as the last prediction saw it: when a full queue
+  // takes another request. Any thread, at no cost.
+  int64_t QueueAdviceUs() const;
+
   EngineStats stats() const;   // any thread; a snapshot after the last round
   const MetricSet& metrics();  // any thread; up to date when it returns
   int32_t context_max() const;

@@ -37,6 +37,7 @@ class Engine::Loop {
   const ModelRunner& runner() const { return runner_; }
   RoundEnd RunRound();
   CostModel costs() const;
+  int64_t QueueAdviceUs() const;
 
  private:
   void Run();
@@ -110,6 +111,7 @@ class Engine::Loop {
   std::vector<SequenceState> forecast_running_, forecast_waiting_;
   std::vector<RoomClass> forecast_classes_;
   ArrivalLoad load_;
+  std::atomic<int64_t> next_join_us_{0};  // on the clock, as last predicted
 
   std::mutex predictor_mutex_;  // innermost
   std::optional<ArrivalPredictor> predictor_;

@@ -65,6 +65,10 @@ RolloutEnd Engine::Loop::Predict(TimePoint now, const SequenceState& newcomer) {
   return forecaster_.Run(now, forecast_start_, newcomer);
 }
 
+int64_t Engine::Loop::QueueAdviceUs() const {
+  return std::max<int64_t>(0, next_join_us_.load(std::memory_order_relaxed) - clock_.Now().us);
+}
+
 AdmissionFacts Engine::Loop::PredictAtLeast(int32_t prompt_tokens, int64_t first_token_us_max,
                                             int32_t priority) {
   const TimePoint now = clock_.Now();
@@ -111,6 +115,7 @@ Status Engine::Loop::Decide(AdmissionQueue::Entry& entry) {
   const RolloutEnd end = Predict(now, entry.state);
   const AdmissionFacts facts = FactsOf(now, entry.state, end.first_token_us, allowed_us);
   entry.first_token_us = facts.first_token_us;
+  next_join_us_.store(now.us + end.admission_us, std::memory_order_relaxed);
   generation.predicted_us_.store(facts.first_token_us, std::memory_order_release);
   generation.retry_us_.store(facts.retry_us, std::memory_order_release);
   if (facts.retry_us > 0) {

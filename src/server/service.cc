@@ -322,7 +322,7 @@ void ServiceImpl::BeginGeneration(HttpExchange& exchange, Planner planner) {
 std::optional<ErrorBody> ServiceImpl::EarlyRefusal(const HttpRequest& request,
                                                    const ScheduleHeaders& schedule) const {
   Engine& engine = *model_->engine;
-  if (engine.stats().waiting >= model_->engine_queue_max) return QueueFull();
+  if (engine.stats().waiting >= model_->engine_queue_max) return QueueFull(engine.QueueAdviceUs());
   const int64_t deadline_us = DeadlineUs(schedule, model_->schedule);
   if (deadline_us == 0) return std::nullopt;
   const AdmissionFacts facts = engine.PredictAtLeast(/*prompt_tokens=*/1, deadline_us,

@@ -130,6 +130,9 @@ TEST(QueueFull, AdvisesWhenAPlaceComesFree) {
   const auto [refused, status] = timed.Submit(RequestOf(16, 30, 3));
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted);
   EXPECT_NEAR(static_cast<double>(refused->admission().retry_us), 29 * 11'000.0, 500);
+  EXPECT_EQ(timed.engine->QueueAdviceUs(), refused->admission().retry_us);
+  timed.clock.AdvanceUs(100'000);
+  EXPECT_EQ(timed.engine->QueueAdviceUs(), refused->admission().retry_us - 100'000);
 }
 
 TEST(Placed, IsTrueBeforeTheRoundOfTheFirstToken) {
