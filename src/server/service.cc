@@ -350,7 +350,8 @@ void ServiceImpl::HoldHeaders(uint64_t exchange_id) {
   server_->After(std::max<int64_t>(options_.stream_headers_held_ms - gone_ms, 0),
                  [this, exchange_id] {
                    const auto found = in_flight_.find(exchange_id);
-                   if (found != in_flight_.end()) found->second.stream->ReleaseHeaders();
+                   if (found == in_flight_.end() || found->second.stream == nullptr) return;
+                   found->second.stream->ReleaseHeaders();
                  });
 }
 
