@@ -11,17 +11,17 @@ class JsonWriter;
 
 // Times in microseconds. An empty one was not there: nothing was predicted, no token came.
 struct ReplyTimings {
-  std::optional<int64_t> ttft_predicted_us;  // as was told at arrival
-  std::optional<int64_t> ttft_us;            // from the request's last byte to its first token
-  std::optional<int64_t> queue_us;           // from its arrival at the engine to its admission
-  std::optional<int64_t> prefill_us;         // from there to its first token
-  std::optional<int64_t> decode_first_us;    // from there to the second
-  int32_t batch_size = 0;                    // sequences in its first token's round; 0: none was
-  int32_t batch_window_ms = 0;               // of that round
-  std::string batch_policy;
+  std::optional<int64_t> ttft_predicted_us = {};  // as was told at arrival
+  std::optional<int64_t> ttft_us = {};            // from the request's last byte to its first token
+  std::optional<int64_t> queue_us = {};           // from its arrival at the engine to its admission
+  std::optional<int64_t> prefill_us = {};         // from there to its first token
+  std::optional<int64_t> decode_first_us = {};    // from there to the second
+  int32_t batch_size = 0;       // sequences in its first token's round; 0: none was
+  int32_t batch_window_ms = 0;  // of that round
+  std::string batch_policy = {};
   int64_t batch_wait_us = 0;  // held back on purpose
   int64_t cached_tokens = 0;  // of the prompt
-  std::string kv_strategy;
+  std::string kv_strategy = {};
   int32_t kv_bucket_tokens = 0;  // 0: dynamic
   int64_t kv_init_us = 0;
 };
