@@ -1,5 +1,6 @@
 // The start of a round: who leaves, what the scheduler is told, who joins.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -68,7 +69,7 @@ int32_t Engine::Loop::ExpectedAnswer(const Request& request, int32_t generated) 
   const int32_t most =
       request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
   const double share = answer_share_.load(std::memory_order_relaxed);
-  const auto expected = static_cast<int32_t>(share * most + 0.5);
+  const auto expected = static_cast<int32_t>(std::lround(share * most));
   return std::clamp(expected - generated, 1, std::max(1, most - generated));
 }
 
