@@ -2,7 +2,6 @@
 #include "loadgen/load_report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace remontoir {
@@ -12,12 +11,6 @@ constexpr double kMilliseconds = 1e3;
 
 double Ms(int64_t from_us, int64_t to_us) {
   return static_cast<double>(to_us - from_us) / kMilliseconds;
-}
-
-// `sorted` isn't empty.
-double NearestRank(const std::vector<double>& sorted, double percent) {
-  const double rank = std::ceil(percent / 100 * static_cast<double>(sorted.size()));
-  return sorted[static_cast<size_t>(std::max(rank, 1.0)) - 1];
 }
 
 // What a request that got no whole answer is filed under.
@@ -119,25 +112,6 @@ std::string_view LoadOutcomeName(LoadOutcome outcome) {
     case LoadOutcome::kTimedOut: break;
   }
   return "timed out";
-}
-
-Distribution DistributionOf(std::vector<double> values) {
-  Distribution result;
-  if (values.empty()) return result;
-  std::sort(values.begin(), values.end());
-  const auto count = static_cast<double>(values.size());
-  result.count = static_cast<int64_t>(values.size());
-  for (const double value : values) result.mean += value / count;
-  double variance = 0;
-  for (const double value : values) {
-    variance += (value - result.mean) * (value - result.mean) / count;
-  }
-  result.std = std::sqrt(variance);
-  result.p50 = NearestRank(values, 50);
-  result.p95 = NearestRank(values, 95);
-  result.p99 = NearestRank(values, 99);
-  result.max = values.back();
-  return result;
 }
 
 LoadReport ReportOf(std::span<const LoadRecord> records) {

@@ -9,21 +9,9 @@
 #include <vector>
 
 #include "loadgen/load_record.h"
+#include "metrics/distribution.h"
 
 namespace remontoir {
-
-// Percentiles by nearest rank; std of the values as a whole. All 0 when count is 0.
-struct Distribution {
-  int64_t count = 0;
-  double mean = 0;
-  double std = 0;
-  double p50 = 0;
-  double p95 = 0;
-  double p99 = 0;
-  double max = 0;
-};
-
-Distribution DistributionOf(std::vector<double> values);
 
 // A request that is sent this much after its time is late.
 inline constexpr int64_t kLateUs = 10'000;

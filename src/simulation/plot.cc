@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "simulation/run_metrics.h"
+#include "metrics/distribution.h"
 
 namespace remontoir {
 namespace {

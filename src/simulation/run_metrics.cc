@@ -2,7 +2,7 @@
 #include "simulation/run_metrics.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 namespace remontoir {
 namespace {
@@ -45,32 +45,6 @@ void AddTokenRate(const Replayed& replayed, int64_t from_us, int64_t to_us, RunM
 
 }  // namespace
 
-double Quantile(std::span<const double> sorted, double q) {
-  if (sorted.empty()) return 0;
-  const double place = q * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  const double part = place - static_cast<double>(below);
-  return sorted[below] + part * (sorted[above] - sorted[below]);
-}
-
-Distribution DistributionOf(std::vector<double>& values) {
-  if (values.empty()) return {};
-  std::ranges::sort(values);
-  const auto count = static_cast<double>(values.size());
-  double sum = 0;
-  for (const double value : values) sum += value;
-  const double mean = sum / count;
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  return {.mean = mean,
-          .p50 = Quantile(values, 0.50),
-          .p95 = Quantile(values, 0.95),
-          .p99 = Quantile(values, 0.99),
-          .max = values.back(),
-          .std = std::sqrt(squares / count)};
-}
-
 RunMetrics MetricsOf(const Replayed& replayed, int64_t from_us, int64_t to_us) {
   RunMetrics metrics;
   std::vector<double> ttft_ms;
@@ -91,8 +65,8 @@ RunMetrics MetricsOf(const Replayed& replayed, int64_t from_us, int64_t to_us) {
     stall_ms += Ms(std::max<int64_t>(0, gap.us - kStallFromUs));
   }
   if (!ttft_ms.empty()) metrics.stall_ms = stall_ms / static_cast<double>(ttft_ms.size());
-  metrics.ttft_ms = DistributionOf(ttft_ms);
-  metrics.itl_ms = DistributionOf(itl_ms);
+  metrics.ttft_ms = DistributionOf(std::move(ttft_ms), Quantile);
+  metrics.itl_ms = DistributionOf(std::move(itl_ms), Quantile);
   AddRounds(replayed, from_us, to_us, metrics);
   AddTokenRate(replayed, from_us, to_us, metrics);
   return metrics;

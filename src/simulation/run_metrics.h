@@ -5,23 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "metrics/distribution.h"
 #include "simulation/replay.h"
 
 namespace remontoir {
-
-struct Distribution {
-  double mean = 0;
-  double p50 = 0;
-  double p95 = 0;
-  double p99 = 0;
-  double max = 0;
-  double std = 0;  // of the population
-};
-
-// Quantile of sorted values, linear between neighbours; 0 of none.
-double Quantile(std::span<const double> sorted, double q);
-// All zero of none. Sorts the values.
-Distribution DistributionOf(std::vector<double>& values);
 
 // A gap between tokens counts as a stall by what it is longer than this.
 inline constexpr int64_t kStallFromUs = 50'000;
