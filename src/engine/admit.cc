@@ -64,10 +64,13 @@ void Engine::Loop::DescribeRunning(SchedulerState& state) {
   rooms_.Describe(state);
 }
 
+int32_t Engine::Loop::AnswerTokensMax(const Request& request) const {
+  return request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
+}
+
 // Tokens that are still to come, as far as answers of late tell.
 int32_t Engine::Loop::ExpectedAnswer(const Request& request, int32_t generated) const {
-  const int32_t most =
-      request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
+  const int32_t most = AnswerTokensMax(request);
   const double share = answer_share_.load(std::memory_order_relaxed);
   const auto expected = static_cast<int32_t>(std::lround(share * most));
   return std::clamp(expected - generated, 1, std::max(1, most - generated));
@@ -165,9 +168,7 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
 
 // How long the policy's gate kept it back.
 int64_t Engine::Loop::HoldUs(TimePoint arrived) const {
-  const bool gated = options_.scheduler.policy == SchedulingPolicy::kFixed ||
-                     options_.scheduler.policy == SchedulingPolicy::kLegacy;
-  if (!gated) return 0;
+  if (!HasGate(options_.scheduler.policy)) return 0;
   return std::clamp<int64_t>(ElapsedUs(arrived, round_.after.gate_opened), 0, kGateUs);
 }
 

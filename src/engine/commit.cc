@@ -159,9 +159,7 @@ void Engine::Loop::Finish(Sequence& sequence, const TokenEvent& last) {
 // How much of the longest answer allowed comes in the end, as an average that fades.
 void Engine::Loop::LearnAnswer(const Sequence& sequence) {
   constexpr double kNewest = 0.05;
-  const Request& request = sequence.request();
-  const int32_t most =
-      request.max_tokens >= 0 ? request.max_tokens : options_.reserve_tokens_default;
+  const int32_t most = AnswerTokensMax(sequence.request());
   if (most < 1) return;
   const int32_t generated = sequence.tokens_known() - sequence.prompt_tokens() + 1;
   const double share = std::min(1.0, static_cast<double>(generated) / most);

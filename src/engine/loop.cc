@@ -33,7 +33,7 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
   waiting_states_.reserve(options.queue_max);
   running_states_.reserve(options.sequences_max);
   batch_.reserve(options.sequences_max);
-  view_shares_.reserve(options.sequences_max);
+  view_.shares.reserve(options.sequences_max);
   forecast_start_.shares.reserve(options.sequences_max);
   forecast_running_.reserve(options.sequences_max);
   forecast_waiting_.reserve(options.queue_max);
@@ -131,14 +131,14 @@ RoundEnd Engine::Loop::RunRound() {
 }
 
 void Engine::Loop::PublishView(std::span<const RoundShare> shares, TimePoint ends) {
-  DescribeRunning(view_);
-  view_.bounds = state_.bounds;
-  view_.options = state_.options;
-  view_.costs = fit_.model();
-  view_.forecast = state_.forecast;
-  view_.memory = state_.memory;
-  view_shares_.assign(shares.begin(), shares.end());
-  view_ends_ = ends;
+  DescribeRunning(view_.state);
+  view_.state.bounds = state_.bounds;
+  view_.state.options = state_.options;
+  view_.state.costs = fit_.model();
+  view_.state.forecast = state_.forecast;
+  view_.state.memory = state_.memory;
+  view_.shares.assign(shares.begin(), shares.end());
+  view_.ends = ends;
 }
 
 void Engine::Loop::RunBatch() {

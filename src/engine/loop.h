@@ -49,6 +49,8 @@ class Engine::Loop {
   void DescribeRunning(SchedulerState& state);
   void DescribeWaiting(SchedulerState& state);
   ArrivalForecast ForecastAt(TimePoint now);
+  // What a request may generate, or is given room for where it doesn't say.
+  int32_t AnswerTokensMax(const Request& request) const;
   int32_t ExpectedAnswer(const Request& request, int32_t generated) const;
   int64_t HoldUs(TimePoint arrived) const;
   void TellPlaced();
@@ -121,9 +123,7 @@ class Engine::Loop {
   // Held by the loop while it chooses a round and while it takes in what came of one, by a
   // submitter while it looks around. What the view points to, and all that follows.
   mutable std::mutex state_mutex_;
-  SchedulerState view_;
-  std::vector<RoundShare> view_shares_;
-  TimePoint view_ends_;
+  RolloutStart view_;
 
   // Everything below is changed by the loop's thread alone, and is taken before it starts.
   RoomSource rooms_;

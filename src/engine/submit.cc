@@ -50,11 +50,9 @@ Status CheckRequest(const Request& request, int32_t vocabulary_size) {
 RolloutEnd Engine::Loop::Predict(TimePoint now, const SequenceState& newcomer) {
   {
     const std::lock_guard lock(state_mutex_);
-    forecast_start_.state = view_;
-    forecast_running_.assign(view_.running.begin(), view_.running.end());
-    forecast_classes_.assign(view_.classes.begin(), view_.classes.end());
-    forecast_start_.shares.assign(view_shares_.begin(), view_shares_.end());
-    forecast_start_.ends = view_ends_;
+    forecast_start_ = view_;
+    forecast_running_.assign(view_.state.running.begin(), view_.state.running.end());
+    forecast_classes_.assign(view_.state.classes.begin(), view_.state.classes.end());
     forecast_waiting_.clear();
     queue_.ForEach(
         [&](const AdmissionQueue::Entry& entry) { forecast_waiting_.push_back(entry.state); });

@@ -3,11 +3,8 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <utility>
 
 namespace remontoir {
 namespace {

@@ -1,13 +1,23 @@
 // Room and slots while a round is planned: what is free, less what those who join take.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
 
 namespace remontoir {
+
+// The smallest class with a place that holds so many tokens; null: none has one. Lengths ascend.
+inline RoomClass* FindClass(std::span<RoomClass> classes, int64_t tokens) {
+  const auto found = std::ranges::find_if(classes, [tokens](const RoomClass& room) {
+    return room.tokens >= tokens && room.places_free > 0;
+  });
+  return found == classes.end() ? nullptr : &*found;
+}
 
 class FreeRoom {
  public:
@@ -22,7 +32,8 @@ class FreeRoom {
   bool TryTake(const RoomNeed& need) {
     if (need.pages > pages_ || need.dynamic_pages > dynamic_pages_) return false;
     if (need.tokens > 0) {
-      RoomClass* const found = FindClass(need.tokens);
+      RoomClass* const found =
+          FindClass(std::span(classes_).first(static_cast<size_t>(class_count_)), need.tokens);
       if (found == nullptr) return false;
       --found->places_free;
     }
@@ -33,14 +44,6 @@ class FreeRoom {
   }
 
  private:
-  // The smallest with a place that holds so many tokens.
-  RoomClass* FindClass(int64_t tokens) {
-    for (int32_t i = 0; i < class_count_; ++i) {
-      if (classes_[i].tokens >= tokens && classes_[i].places_free > 0) return &classes_[i];
-    }
-    return nullptr;
-  }
-
   int32_t pages_;
   int32_t dynamic_pages_;
   const int32_t class_count_;

@@ -13,6 +13,11 @@ enum class SchedulingPolicy : uint8_t {
   kLegacy,     // the gate, then a batch that runs to completion before the next one starts
 };
 
+// Whether it holds requests back on purpose.
+inline constexpr bool HasGate(SchedulingPolicy policy) {
+  return policy == SchedulingPolicy::kFixed || policy == SchedulingPolicy::kLegacy;
+}
+
 // "adaptive", "fixed", "immediate", "legacy"
 std::string_view Name(SchedulingPolicy policy);
 

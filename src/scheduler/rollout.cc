@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "scheduler/free_room.h"
+
 namespace remontoir {
 namespace {
 
@@ -88,10 +90,8 @@ void Rollout::Join(const Round& round) {
     state_.dynamic_pages_free -= need.dynamic_pages;
     --state_.slots_free;
     if (need.tokens > 0) {
-      const auto found = std::ranges::find_if(classes_, [&](const RoomClass& room) {
-        return room.tokens >= need.tokens && room.places_free > 0;
-      });
-      if (found != classes_.end()) --found->places_free;
+      RoomClass* const found = FindClass(classes_, need.tokens);
+      if (found != nullptr) --found->places_free;
     }
     running_.push_back(place);
   }

@@ -23,7 +23,7 @@ class RoundChoice {
         order_(now, state),
         adaptive_(state.options.policy == SchedulingPolicy::kAdaptive),
         legacy_(state.options.policy == SchedulingPolicy::kLegacy),
-        gated_(legacy_ || state.options.policy == SchedulingPolicy::kFixed) {}
+        gated_(HasGate(state.options.policy)) {}
 
   void Choose();
 
@@ -268,11 +268,8 @@ void NextRound(TimePoint now, const SchedulerState& state, Round& round) {
 }
 
 int32_t ReportedWindowMs(const SchedulerOptions& options, const Round& round) {
-  switch (options.policy) {
-    case SchedulingPolicy::kFixed:
-    case SchedulingPolicy::kLegacy: return static_cast<int32_t>(kGateUs / 1000);
-    default: return static_cast<int32_t>(round.window_us / 1000);
-  }
+  const int64_t us = HasGate(options.policy) ? kGateUs : round.window_us;
+  return static_cast<int32_t>(us / 1000);
 }
 
 }  // namespace remontoir
