@@ -19,14 +19,8 @@ constexpr char kChat[] = "/v1/chat/completions";
 constexpr char kCompletions[] = "/v1/completions";
 constexpr char kPlan[] = "/v1/engine/plan";
 
-// The value of a header, or "-".
 std::string Header(const RawClient::Response& response, const std::string& name) {
-  const std::string begin = "\r\n" + name + ": ";
-  const size_t at = response.head.find(begin);
-  if (at == std::string::npos) return "-";
-  EXPECT_EQ(response.head.find(begin, at + 1), std::string::npos) << name << " is there twice";
-  const size_t value = at + begin.size();
-  return response.head.substr(value, response.head.find("\r\n", value) - value);
+  return HeaderOf(response.head, name);
 }
 
 struct Asked {

@@ -25,16 +25,6 @@ constexpr char kChat[] = "/v1/chat/completions";
 constexpr char kCompletions[] = "/v1/completions";
 constexpr char kTimings[] = "X-Timings: true\r\n";
 
-// The value of a header, or "-".
-std::string Header(const std::string& head, const std::string& name) {
-  const std::string begin = "\r\n" + name + ": ";
-  const size_t at = head.find(begin);
-  if (at == std::string::npos) return "-";
-  EXPECT_EQ(head.find(begin, at + 1), std::string::npos) << name << " is there twice";
-  const size_t value = at + begin.size();
-  return head.substr(value, head.find("\r\n", value) - value);
-}
-
 int CountOf(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
@@ -114,12 +104,12 @@ TEST(Schedule, IsToldInWholeAndStreamedReplies) {
           "POST", kCompletions, std::string(R"({"prompt":"y","temperature":0)") + end, headers);
       SCOPED_TRACE(std::string(headers) + end);
       EXPECT_EQ(response.status(), 200) << response.body;
-      EXPECT_THAT(Header(response.head, "X-TTFT-Predicted-Ms"), MatchesRegex("[1-9][0-9]*"));
-      EXPECT_THAT(Header(response.head, "X-Batch-Size"), MatchesRegex("[12]"));
-      EXPECT_EQ(Header(response.head, "X-Batch-Window-Ms"), "120");
-      EXPECT_EQ(Header(response.head, "X-Batch-Policy"), "immediate");
-      EXPECT_EQ(Header(response.head, "X-Batch-Wait-Ms"), "0");
-      EXPECT_THAT(Header(response.head, "X-Queue-Ms"), MatchesRegex("[0-9]+"));
+      EXPECT_THAT(HeaderOf(response.head, "X-TTFT-Predicted-Ms"), MatchesRegex("[1-9][0-9]*"));
+      EXPECT_THAT(HeaderOf(response.head, "X-Batch-Size"), MatchesRegex("[12]"));
+      EXPECT_EQ(HeaderOf(response.head, "X-Batch-Window-Ms"), "120");
+      EXPECT_EQ(HeaderOf(response.head, "X-Batch-Policy"), "immediate");
+      EXPECT_EQ(HeaderOf(response.head, "X-Batch-Wait-Ms"), "0");
+      EXPECT_THAT(HeaderOf(response.head, "X-Queue-Ms"), MatchesRegex("[0-9]+"));
     }
   }
 }
@@ -131,7 +121,7 @@ TEST(Schedule, IsNotToldWhereNothingIsGenerated) {
        {test.Ask("GET", "/health"), test.Ask("POST", kCompletions, "{"),
         test.Ask("POST", kCompletions, R"({"prompt":"a","max_tokens":9999})")}) {
     for (const char* name : {"X-TTFT-Predicted-Ms", "X-Batch-Size", "X-Batch-Policy"}) {
-      EXPECT_EQ(Header(response.head, name), "-") << name;
+      EXPECT_EQ(HeaderOf(response.head, name), "-") << name;
     }
   }
 }
@@ -144,8 +134,8 @@ TEST(StreamHeaders, ComeBeforeTheFirstToken) {
   RawClient client(test.service->port());
   client.Send(test.RequestText("POST", kCompletions, R"({"prompt":"y","stream":true})"));
   const std::string head = client.ReadThrough("\r\n\r\n");
-  EXPECT_EQ(Header(head, "X-Batch-Size"), "1");
-  EXPECT_EQ(Header(head, "X-KV-Cache-Strategy"), "bucketed_prealloc_v2");
+  EXPECT_EQ(HeaderOf(head, "X-Batch-Size"), "1");
+  EXPECT_EQ(HeaderOf(head, "X-KV-Cache-Strategy"), "bucketed_prealloc_v2");
   EXPECT_FALSE(client.HasBytes());
   go.set_value();
   EXPECT_THAT(client.ReadThrough("[DONE]"), HasSubstr("[DONE]"));
@@ -167,11 +157,11 @@ TEST(StreamHeaders, GoWithoutTheirRoundWhenItDoesNotCome) {
   second.Send(test.RequestText("POST", kCompletions, R"({"prompt":"y","stream":true})"));
   const std::string head = second.ReadThrough("\r\n\r\n");
   EXPECT_THAT(head, HasSubstr("200"));
-  EXPECT_EQ(Header(head, "X-KV-Cache-Strategy"), "bucketed_prealloc_v2");
-  EXPECT_EQ(Header(head, "X-Batch-Policy"), "immediate");
-  EXPECT_NE(Header(head, "X-TTFT-Predicted-Ms"), "-");
+  EXPECT_EQ(HeaderOf(head, "X-KV-Cache-Strategy"), "bucketed_prealloc_v2");
+  EXPECT_EQ(HeaderOf(head, "X-Batch-Policy"), "immediate");
+  EXPECT_NE(HeaderOf(head, "X-TTFT-Predicted-Ms"), "-");
   for (const char* name : {"X-Batch-Size", "X-Batch-Window-Ms", "X-Queue-Ms", "X-KV-Bucket"}) {
-    EXPECT_EQ(Header(head, name), "-") << name;
+    EXPECT_EQ(HeaderOf(head, name), "-") << name;
   }
   go.set_value();
   EXPECT_THAT(second.ReadThrough("[DONE]"), HasSubstr("[DONE]"));
@@ -261,13 +251,13 @@ TEST(Deadline, ThatCantBeMetIsRefusedWithThePrediction) {
     EXPECT_TRUE(error.at("param").is_null());
     EXPECT_EQ(std::to_string(error.at("ttft_slo_ms").as_int64()), test_case.deadline_ms);
     const std::string predicted = std::to_string(error.at("ttft_predicted_ms").as_int64());
-    EXPECT_EQ(Header(response.head, "X-TTFT-Predicted-Ms"), predicted);
+    EXPECT_EQ(HeaderOf(response.head, "X-TTFT-Predicted-Ms"), predicted);
     EXPECT_THAT(std::string(error.at("message").as_string()), HasSubstr(predicted + " ms"));
     EXPECT_GT(std::stoi(predicted), std::stoi(test_case.deadline_ms));
-    const int retry_ms = std::stoi(Header(response.head, "retry-after-ms"));
+    const int retry_ms = std::stoi(HeaderOf(response.head, "retry-after-ms"));
     EXPECT_GE(retry_ms, 300);
     EXPECT_LE(retry_ms, 120'000);
-    EXPECT_EQ(Header(response.head, "Retry-After"), std::to_string((retry_ms + 999) / 1000));
+    EXPECT_EQ(HeaderOf(response.head, "Retry-After"), std::to_string((retry_ms + 999) / 1000));
     EXPECT_EQ(MetricOf(test, R"(remontoir_requests_refused_total{reason="deadline"})"), 1);
     EXPECT_EQ(MetricOf(test, R"(remontoir_requests_refused_total{reason="queue_full"})"), 0);
     EXPECT_TRUE(test.AwaitIdleEngine());

@@ -46,6 +46,16 @@ inline constexpr char kTinyChatTemplate[] =
     "message['content'] + '\n' }}"
     "{% endfor %}{% if add_generation_prompt %}assistant:<|start|>{% endif %}";
 
+// The value of a header in a response's head, or "-".
+inline std::string HeaderOf(const std::string& head, const std::string& name) {
+  const std::string begin = "\r\n" + name + ": ";
+  const size_t at = head.find(begin);
+  if (at == std::string::npos) return "-";
+  EXPECT_EQ(head.find(begin, at + 1), std::string::npos) << name << " is there twice";
+  const size_t value = at + begin.size();
+  return head.substr(value, head.find("\r\n", value) - value);
+}
+
 class ServiceUnderTest {
  public:
   explicit ServiceUnderTest(ServiceCase c = {})
