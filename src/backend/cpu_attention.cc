@@ -54,6 +54,7 @@ class AttentionStep final : public Step {
 
  private:
   void FillBatch();
+  int32_t FirstPosition(size_t group) const;
   int FillRows(int32_t group, int32_t kv_head, std::vector<AttentionRow>* rows) const;
   const std::byte* FirstKeys(int32_t partial, int32_t kv_head) const;
   const std::byte* KeysOfItem(int32_t item) const;
@@ -61,6 +62,10 @@ class AttentionStep final : public Step {
   // `keys_after`: what this worker will probably read next.
   void RunPartial(int32_t partial, int32_t kv_head, const AttentionRow* rows, int row_count,
                   const std::byte* keys_after, SoftmaxState* states, float* sums) const;
+  // Whether the group's rows know far keys by their blocks.
+  bool IsSparse(int32_t group) const;
+  void RunSparse(int32_t group, int32_t kv_head, const AttentionRow* rows, int row_count,
+                 int32_t worker, SoftmaxState* states, float* sums) const;
   void RunItem(int32_t group, int32_t kv_head, int32_t worker);
   void RunSplitPartial(int32_t partial, int32_t kv_head, int32_t worker);
   int64_t SplitRow(int32_t partial, int32_t kv_head) const;
@@ -109,14 +114,18 @@ void AttentionStep::FillBatch() {
   batch_.window = op_.window;
 }
 
+int32_t AttentionStep::FirstPosition(size_t group) const {
+  const auto s = static_cast<size_t>(batch_.schedule->group_sequence[group]);
+  const auto keys = static_cast<int32_t>(batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s]);
+  return keys - (batch_.cu_seqlens_q[s + 1] - batch_.schedule->group_first_row[group]);
+}
+
 // The group's rows times the query heads that share the KV head.
 int AttentionStep::FillRows(int32_t group, int32_t kv_head, std::vector<AttentionRow>* rows) const {
   const TileSchedule& schedule = *batch_.schedule;
   const auto g = static_cast<size_t>(group);
-  const auto s = static_cast<size_t>(schedule.group_sequence[g]);
   const int32_t first_row = schedule.group_first_row[g];
-  const auto keys = static_cast<int32_t>(batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s]);
-  const int32_t first_position = keys - (batch_.cu_seqlens_q[s + 1] - first_row);
+  const int32_t first_position = FirstPosition(g);
   int count = 0;
   for (int32_t r = 0; r < schedule.group_rows[g]; ++r) {
     const KeyRange visible = VisibleKeys(first_position + r, batch_.window);
@@ -128,6 +137,29 @@ int AttentionStep::FillRows(int32_t group, int32_t kv_head, std::vector<Attentio
     }
   }
   return count;
+}
+
+bool AttentionStep::IsSparse(int32_t group) const {
+  if (setup_.sparse == nullptr) return false;
+  const auto g = static_cast<size_t>(group);
+  const int32_t sequence = batch_.schedule->group_sequence[g];
+  return IsSparseRow(round_, *setup_.sparse, sequence, FirstPosition(g));
+}
+
+void AttentionStep::RunSparse(int32_t group, int32_t kv_head, const AttentionRow* rows,
+                              int row_count, int32_t worker, SoftmaxState* states,
+                              float* sums) const {
+  const auto g = static_cast<size_t>(group);
+  SparseGroupWork work{};
+  work.sequence = batch_.schedule->group_sequence[g];
+  work.first_position = FirstPosition(g);
+  work.last_position = work.first_position + batch_.schedule->group_rows[g] - 1;
+  work.kv_head = kv_head;
+  work.rows = rows;
+  work.row_count = row_count;
+  work.states = states;
+  work.sums = sums;
+  AttendSparseGroup(round_, *setup_.layout, op_, *setup_.sparse, work, worker);
 }
 
 // The keys with which a partial begins.
@@ -187,6 +219,11 @@ void AttentionStep::RunPartial(int32_t partial, int32_t kv_head, const Attention
 void AttentionStep::RunItem(int32_t group, int32_t kv_head, int32_t worker) {
   AttentionScratch::Worker& scratch = setup_.scratch->worker(worker);
   const int rows = FillRows(group, kv_head, &scratch.rows);
+  if (IsSparse(group)) {
+    RunSparse(group, kv_head, scratch.rows.data(), rows, worker, scratch.states.data(),
+              scratch.sums.data());
+    return Finish(group, kv_head, scratch.states.data(), scratch.sums.data());
+  }
   const int32_t begin = setup_.plan->partial_begin(group);
   const int32_t end = setup_.plan->partial_begin(group + 1);
   // Workers take items in turns, about.
@@ -215,8 +252,16 @@ int64_t AttentionStep::SplitRow(int32_t partial, int32_t kv_head) const {
 void AttentionStep::RunSplitPartial(int32_t partial, int32_t kv_head, int32_t worker) {
   AttentionScratch::Worker& scratch = setup_.scratch->worker(worker);
   const int32_t group = setup_.plan->group_of(partial);
+  const bool sparse = IsSparse(group);
+  // A sparse group is the work of its first partial.
+  if (sparse && partial != setup_.plan->partial_begin(group)) return;
   const int rows = FillRows(group, kv_head, &scratch.rows);
   const int64_t first = SplitRow(partial, kv_head);
+  if (sparse) {
+    return RunSparse(group, kv_head, scratch.rows.data(), rows, worker,
+                     setup_.scratch->split_states() + first,
+                     setup_.scratch->split_sums() + first * shape_.value_width);
+  }
   const std::byte* next = KeysOfSplitPartial(partial * shape_.kv_heads + kv_head + round_.workers);
   RunPartial(partial, kv_head, scratch.rows.data(), rows, next,
              setup_.scratch->split_states() + first,
@@ -232,7 +277,7 @@ void AttentionStep::MergeItem(int32_t item, int32_t) {
   // The first partial's memory takes the others in.
   SoftmaxState* states = setup_.scratch->split_states() + SplitRow(begin, kv_head);
   float* sums = setup_.scratch->split_sums() + SplitRow(begin, kv_head) * shape_.value_width;
-  for (int32_t partial = begin + 1; partial < end; ++partial) {
+  for (int32_t partial = begin + 1; partial < end && !IsSparse(group); ++partial) {
     const int64_t first = SplitRow(partial, kv_head);
     Merge(rows, setup_.scratch->split_states() + first,
           setup_.scratch->split_sums() + first * shape_.value_width, states, sums);

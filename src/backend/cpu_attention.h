@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/attention_batch.h"
+#include "backend/cpu_sparse_attention.h"
 #include "backend/cpu_step.h"
 #include "tensor/kv_layout.h"
 #include "tensor/tile_schedule.h"
@@ -85,6 +86,7 @@ struct AttentionSetup {
   const ActivationMatrix* queries = nullptr;
   const ActivationMatrix* out = nullptr;
   const float* sink_logits = nullptr;  // [heads] or null
+  SparseState* sparse = nullptr;       // null: the layer is exact
 };
 
 // Two steps. With many items a worker walks an item's partials itself and the second step is empty;

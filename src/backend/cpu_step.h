@@ -58,11 +58,20 @@ struct KvPages {
   std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
 };
 
+// Where sealed segments are.
+struct SealedSegments {
+  std::byte* base = nullptr;
+  int64_t segment_bytes = 0;
+
+  std::byte* At(SealedSegmentId segment) const { return base + Index(segment) * segment_bytes; }
+};
+
 // The state of the round that runs. Written between rounds and by steps that say so.
 struct RoundState {
   const KernelTable* kernels = nullptr;
   int32_t workers = 1;
   KvPages kv_pages;
+  SealedSegments sealed;
   RoundInputs inputs;
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/activation_plan.h"
+#include "backend/cpu_sparse_attention.h"
 #include "kernels/packing.h"
 #include "model/program_builder.h"
 
@@ -31,9 +32,14 @@ ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
       static_cast<int64_t>(std::min<__int128>(weights, std::numeric_limits<int64_t>::max()));
   ModelWeights none;
   none.layers.resize(static_cast<size_t>(info.shape.layers));
-  memory.activation_bytes = ActivationBytesMax(
-      BuildProgram(*info.family, info.shape, none), MakeKvLayout(info.shape, options.kv_type),
-      MakeRoundLimits(info.shape, options), workers, float32);
+  const Program program = BuildProgram(*info.family, info.shape, none);
+  const KvLayout layout = MakeKvLayout(info.shape, options.kv_type);
+  memory.activation_bytes =
+      ActivationBytesMax(program, layout, MakeRoundLimits(info.shape, options), workers, float32);
+  if (options.sparse.engage_at > 0) {
+    memory.segment_bytes =
+        SealedLayoutOf(program, layout, options.sparse.block_keys).segment_bytes();
+  }
   return memory;
 }
 

@@ -14,6 +14,7 @@ struct ModelMemory {
   int64_t weights_bytes = 0;     // packed, in the kernels' order
   int64_t mapped_bytes = 0;      // read from the file where they lie: the embedding
   int64_t activation_bytes = 0;  // for any round of these options; a bound
+  int64_t segment_bytes = 0;     // of a sealed segment; 0: no layer is attended to sparsely
 };
 
 // `file` may be open by its header. workers: the threads that will compute. With `float32` weights
