@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/completion.h"
+#include "apps/eval_flags.h"
 #include "apps/help_text.h"
 #include "apps/serving_flags.h"
 #include "apps/simulate_flags.h"
@@ -143,7 +144,7 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
         },
         "KV room in buckets, pre-faulted and locked");
     add_switch("--use-custom-flash-attn", "attention.mode", "auto",
-               "Attention that may skip in long contexts (no effect yet)");
+               "Sparse attention from position 16384 on");
   }
 }
 
@@ -463,6 +464,8 @@ struct Commands {
   BenchCommands bench;
   CLI::App* simulate = nullptr;
   SimulateOptions simulate_options;
+  CLI::App* eval_longcontext = nullptr;
+  EvalLongContextOptions eval_options;
 };
 
 void AddCommands(CLI::App& app, Commands& commands) {
@@ -486,6 +489,8 @@ void AddCommands(CLI::App& app, Commands& commands) {
   AddBenchCommands(app, commands.bench);
   commands.simulate = app.add_subcommand("simulate", "What policies would do with a trace");
   AddSimulateFlags(*commands.simulate, commands.simulate_options);
+  commands.eval_longcontext = AddEvalCommands(
+      *app.add_subcommand("eval", "What a setting costs in quality"), commands.eval_options);
 }
 
 // The commands that work on a model without serving it; false when none of them was parsed.
@@ -541,6 +546,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
   } else if (commands.simulate->parsed()) {
     invocation.command.emplace<SimulateOptions>(std::move(commands.simulate_options));
+  } else if (commands.eval_longcontext->parsed()) {
+    invocation.command.emplace<EvalLongContextOptions>(std::move(commands.eval_options));
   }
   return Status::Ok();
 }

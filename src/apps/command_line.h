@@ -10,6 +10,7 @@
 #include "apps/bench_options.h"
 #include "apps/bench_serving_options.h"
 #include "apps/engine_choice.h"
+#include "apps/eval_options.h"
 #include "apps/hub_options.h"
 #include "apps/tool_options.h"
 #include "apps/train_options.h"
@@ -42,7 +43,7 @@ struct Invocation {
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
                BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
                RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, TrainOptions,
-               CompletionOptions, SimulateOptions>
+               CompletionOptions, SimulateOptions, EvalLongContextOptions>
       command;
 };
 

@@ -8,6 +8,7 @@
 #include "apps/bench_kv.h"
 #include "apps/bench_serving.h"
 #include "apps/command_line.h"
+#include "apps/eval_long_context.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
 #include "apps/perplexity.h"
@@ -49,6 +50,9 @@ struct Dispatcher {
   }
   Status operator()(const PerplexityOptions& options) const {
     return MeasurePerplexity(options, stdout);
+  }
+  Status operator()(const EvalLongContextOptions& options) const {
+    return EvalLongContext(options, stdout);
   }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
   Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
