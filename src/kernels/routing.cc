@@ -114,4 +114,6 @@ void RouteRow(const RoutingRule& rule, float* logits, int32_t* chosen, float* we
   for (int i = 0; i < rule.used; ++i) weights[i] *= rule.scale;
 }
 
+float Sigmoid(float x) { return 1.0F / (1.0F + scalar::Exp(-x)); }
+
 }  // namespace remontoir

@@ -1,4 +1,4 @@
-// Which experts a token goes to.
+// Which experts a token goes to, and how they count.
 #pragma once
 
 #include <cstdint>
@@ -32,5 +32,8 @@ struct RoutingRule {
 // The `used` best experts by falling score (ties, of experts as of groups: the lower number) and
 // their weights, [used] each. `logits` [experts] are overwritten.
 void RouteRow(const RoutingRule& rule, float* logits, int32_t* chosen, float* weights);
+
+// 1 / (1 + e^-x): how much the expert counts that every token goes to.
+float Sigmoid(float x);
 
 }  // namespace remontoir
