@@ -86,7 +86,13 @@ std::vector<Case> Cases() {
        },
        "2 experts of 1 of 4 groups"},
       {"choice bias width", true,
-       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "64 values"},
+       [](Program* p) {
+         First<RouteOp>(p).score = RouterScore::kSigmoid;
+         First<RouteOp>(p).choice_bias = First<NormOp>(p).weight;
+       },
+       "64 values"},
+      {"choice bias without sigmoids", true,
+       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "sigmoids"},
       {"dense matrix as expert", true,
        [](Program* p) {
          First<GroupedMatMulOp>(p).products[0].weight = First<MatMulOp>(p).products[0].weight;
