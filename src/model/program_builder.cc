@@ -286,8 +286,8 @@ class Builder {
   Program program_;
   ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, last_;
   Inner dense_, experts_, shared_;
-  // Latent attention: the query's latent, what is kept of the stream for keys and values (the latent
-  // before its norm, and the values to be rotated), and the heads' own queries and results.
+  // Latent attention: the query's latent, what is kept of the stream for keys and values (the
+  // latent before its norm, and the values to be rotated), and the heads' own queries and results.
   ActivationId query_latent_ = kNoActivation;
   ActivationId compressed_ = kNoActivation;
   ActivationId head_queries_ = kNoActivation;
