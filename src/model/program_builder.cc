@@ -229,7 +229,7 @@ class Builder {
     AddGated(weights.dense, dense_, experts ? beside_out_ : block_out_);
     if (experts) Add(AddOp{.in = beside_out_, .inout = block_out_});
     // Family::dense_beside_experts
-    AddToStream(weights.feed_forward_post_norm, experts ? 2 : 1);
+    AddToStream(weights.feed_forward_post_norm, experts ? 2.0F : 1.0F);
   }
 
   void AddGated(const FeedForwardWeights& weights, const Inner& inner, ActivationId out) {

@@ -28,7 +28,7 @@ Routed Route(const std::vector<float>& logits, int used, bool renormalise) {
   return Route(logits, {.used = used, .renormalise = renormalise});
 }
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double ExactSigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 TEST(RouteRow, ChoosesTheBestInOrder) {
   EXPECT_EQ(Route({0.5F, 2, -1, 3, 1}, 3, true).chosen, (std::vector<int32_t>{3, 1, 4}));
@@ -94,11 +94,11 @@ TEST(RouteRow, WeighsEachExpertByItsOwnSigmoid) {
   const Routed routed =
       Route(logits, {.used = 2, .renormalise = false, .score = RouterScore::kSigmoid});
   EXPECT_EQ(routed.chosen, (std::vector<int32_t>{1, 0}));
-  EXPECT_NEAR(routed.weights[0], Sigmoid(2), 1e-6);
-  EXPECT_NEAR(routed.weights[1], Sigmoid(0.5), 1e-6);
+  EXPECT_NEAR(routed.weights[0], ExactSigmoid(2), 1e-6);
+  EXPECT_NEAR(routed.weights[1], ExactSigmoid(0.5), 1e-6);
   const Routed sum =
       Route(logits, {.used = 2, .renormalise = true, .score = RouterScore::kSigmoid});
-  EXPECT_NEAR(sum.weights[0], Sigmoid(2) / (Sigmoid(2) + Sigmoid(0.5)), 1e-6);
+  EXPECT_NEAR(sum.weights[0], ExactSigmoid(2) / (ExactSigmoid(2) + ExactSigmoid(0.5)), 1e-6);
 }
 
 TEST(RouteRow, BiasDecidesWhoIsChosenButWeighsNothing) {
@@ -108,8 +108,8 @@ TEST(RouteRow, BiasDecidesWhoIsChosenButWeighsNothing) {
       Route(logits,
             {.used = 2, .renormalise = false, .score = RouterScore::kSigmoid, .bias = bias.data()});
   EXPECT_EQ(routed.chosen, (std::vector<int32_t>{2, 0}));
-  EXPECT_NEAR(routed.weights[0], Sigmoid(-1), 1e-6);
-  EXPECT_NEAR(routed.weights[1], Sigmoid(0.5), 1e-6);
+  EXPECT_NEAR(routed.weights[0], ExactSigmoid(-1), 1e-6);
+  EXPECT_NEAR(routed.weights[1], ExactSigmoid(0.5), 1e-6);
 }
 
 TEST(RouteRow, SigmoidsThatVanishWeighNothing) {
