@@ -125,7 +125,7 @@ def grok(w, c, ids, gaps, llama_cpp=False):
         p = softmax(logits if llama_cpp else cap(logits, c["router_cap"]))
         y = feed_forward(h, t("ffn_gate"), t("ffn_up"), t("ffn_down"), gelu_tanh)
         for row in range(tokens):
-            chosen = best(p[row], c["used"], gaps)
+            chosen = best(np.log(p[row]), c["used"], gaps)
             gates = p[row, chosen] / (p[row, chosen].sum() if llama_cpp else 1)
             for e, g in zip(chosen, gates):
                 y[row] += g * feed_forward(h[row], t("ffn_gate_exps")[e], t("ffn_up_exps")[e], t("ffn_down_exps")[e], gelu_tanh)
@@ -137,7 +137,8 @@ def grok(w, c, ids, gaps, llama_cpp=False):
 def choose(c, logits, bias, gaps):
     """DeepSeek's choice of experts for one token: (experts, weights)"""
     score = sigmoid(logits) if c["sigmoid"] else softmax(logits)
-    compared = score + bias if bias is not None else score
+    compared = score if c["sigmoid"] else np.log(score)
+    compared = compared + bias if bias is not None else compared
     groups = compared.reshape(c["groups"], -1)
     worth = np.sort(groups, -1)[:, -2:].sum(-1) if c["sigmoid"] else groups.max(-1)
     open_groups = best(worth, c["groups_used"], gaps)
