@@ -190,6 +190,7 @@ Status ReadExperts(const KeyReader& keys, const Family& family, ModelShape& shap
   REM_ASSIGN_OR_RETURN(shape.renormalise_gates,
                        keys.FlagOr("expert_weights_norm", family.renormalise_gates));
   REM_RETURN_IF_ERROR(ReadRouter(keys, shape));
+  if (family.dense_beside_experts && !shape.dense_beside_experts) shape.router_soft_cap = 0;
   if (may_lack) {
     REM_ASSIGN_OR_RETURN(
         shape.leading_dense_layers,
