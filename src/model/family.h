@@ -13,8 +13,10 @@ namespace remontoir {
 enum class TensorRole : uint8_t {
   kTokenEmbedding,
   kOutputNorm,
-  kOutput,       // absent: the embedding serves (tied)
-  kRopeFactors,  // divides the rotary frequencies
+  kOutput,            // absent: the embedding serves (tied)
+  kRopeFactors,       // divides the rotary frequencies
+  kLongRopeFactors,   // the same in two sets: for contexts beyond the original one,
+  kShortRopeFactors,  // and up to it
   kAttentionNorm,
   kQueryKeyValue,  // rows of all three, one after the other
   kQuery,

@@ -339,4 +339,15 @@ Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family&
   return scaling;
 }
 
+Result<LongRope> ReadLongRope(const ModelFile& file, const Family& family,
+                              const ModelShape& shape) {
+  const KeyReader keys(file, family);
+  LongRope rope;
+  REM_ASSIGN_OR_RETURN(rope.original_context, keys.CountOr("rope.scaling.original_context_length",
+                                                           1, kContextMax, shape.context_trained));
+  REM_ASSIGN_OR_RETURN(const double magnitude, keys.PositiveOr("rope.scaling.attn_factor", 1));
+  rope.magnitude = static_cast<float>(magnitude);
+  return rope;
+}
+
 }  // namespace remontoir

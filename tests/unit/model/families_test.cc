@@ -251,6 +251,16 @@ TEST_F(ModelFamilies, SeeAllKeysWhereAnOptionalWindowIsMissingOrZero) {
   EXPECT_FALSE(ShapeOf(draft).IsWindowed(0));
 }
 
+TEST_F(ModelFamilies, HaveRotaryFactorsForLongAndShortContextsOrNone) {
+  Draft draft = Valid("phi3");
+  draft.tensors["rope_factors_long.weight"].shape = {kHeadWidth / 2};
+  EXPECT_THAT(Read(draft).status().message(), HasSubstr("rope_factors_short.weight is missing"));
+  draft.tensors["rope_factors_short.weight"].shape = {kHeadWidth / 2};
+  EXPECT_TRUE(Read(draft).ok());
+  draft.Real("rope.scaling.attn_factor", 0);
+  EXPECT_THAT(Read(draft).status().message(), HasSubstr("phi3.rope.scaling.attn_factor"));
+}
+
 TEST_F(ModelFamilies, CapAsTheFileSaysOrTheirAuthorsDid) {
   Draft draft = Valid("gemma2");
   EXPECT_EQ(ShapeOf(draft).attention_soft_cap, 50);
@@ -379,6 +389,12 @@ const Contradiction kContradictions[] = {
     {"a post-norm is missing", "gemma2", false,
      [](Draft& d) { d.tensors.erase("blk.1.post_ffw_norm.weight"); }, "blk.1.post_ffw_norm.weight",
      "missing"},
+    {"a rotary factor too many", "phi3", false,
+     [](Draft& d) {
+       d.tensors["rope_factors_long.weight"].shape = {kHeadWidth / 2};
+       d.tensors["rope_factors_short.weight"].shape = {kHeadWidth / 2 + 1};
+     },
+     "rope_factors_short.weight", "expected [8]"},
     {"a sink a KV head", "gpt-oss", true,
      [](Draft& d) { d.tensors["blk.0.attn_sinks.weight"].shape = {kKvHeads}; },
      "blk.0.attn_sinks.weight", "expected [4]"},
