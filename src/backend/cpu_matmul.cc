@@ -90,6 +90,13 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   return product;
 }
 
+// Of the tile's first column; null: none.
+const float* BiasOf(const ProductTile& tile) {
+  const ProductPlan& plan = *tile.plan;
+  if (plan.bias == nullptr) return nullptr;
+  return plan.bias + tile.expert * plan.weight->layout.out_width + tile.panel_begin * kPanelRows;
+}
+
 void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
@@ -108,9 +115,10 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   if (plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f) return;
   const int64_t column = tile.panel_begin * kPanelRows;
   const int64_t columns = std::min(tile.panel_end * kPanelRows, layout.out_width) - column;
+  const float* bias = BiasOf(tile);
   for (int32_t r = 0; r < tile.rows; ++r) {
     float* out = plan.out->Row(tile.out_row + r) + column;
-    if (plan.bias != nullptr) kernels.add(plan.bias + column, columns, out);
+    if (bias != nullptr) kernels.add(bias, columns, out);
     if (plan.scale != 1.0f) kernels.scale(plan.scale, columns, out);
     if (plan.soft_cap != 0.0f) kernels.soft_cap(plan.soft_cap, columns, out);
   }
@@ -123,7 +131,7 @@ constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
 // (a third more time at 512 rows): a step of its own does it row by row.
 constexpr int32_t kGateQuantiseRows = 32;
 
-// One product of `tile` into scratch memory.
+// One product of `tile`, with its bias, into scratch memory: whole panels.
 void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
                        int64_t out_stride) {
   const auto format = static_cast<size_t>(tile.plan->weight->layout.format);
@@ -139,6 +147,9 @@ void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, floa
     run(DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride()),
         kernels.quantised_product);
   }
+  const float* bias = BiasOf(tile);
+  if (bias == nullptr) return;
+  for (int32_t r = 0; r < tile.rows; ++r) kernels.add(bias, out_stride, out + r * out_stride);
 }
 
 // `tile` names the panels of both matrices and the first one's plan.
@@ -304,8 +315,7 @@ bool CanGate(const ProductGroup& group) {
   const PackedLayout& layout = group.products[0].weight->layout;
   const PackedLayout& other = group.products[1].weight->layout;
   const auto is_plain = [](const ProductPlan& plan) {
-    return plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f &&
-           !plan.fine_activations;
+    return plan.scale == 1.0f && plan.soft_cap == 0.0f && !plan.fine_activations;
   };
   return layout.format == other.format && layout.in_width == other.in_width &&
          layout.out_width == other.out_width && layout.out_width % kActivationBlock == 0 &&

@@ -16,7 +16,7 @@ inline constexpr int kProductsMax = 3;
 struct ProductPlan {
   const PackedMatrices* weight = nullptr;
   const ActivationMatrix* out = nullptr;
-  const float* bias = nullptr;  // [out width] or null
+  const float* bias = nullptr;  // [out width], of all experts one after the other; or null
   float scale = 1;
   float soft_cap = 0;  // 0 = off
   bool fine_activations = false;
@@ -33,7 +33,7 @@ struct ProductGroup {
 };
 
 // Whether the products can run as one gated step: matrices of one layout, in whole blocks of 32
-// columns, with nothing but the gate done to their results.
+// columns, with nothing but biases added and the gate done to their results.
 bool CanGate(const ProductGroup& group);
 
 std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup& group);

@@ -66,6 +66,7 @@ class Compiler {
   Status CompileOp(const RouteOp& op);
   Status CompileOp(const GroupedMatMulOp& op);
   Status CompileOp(const ExpertCombineOp& op);
+  Status CompileOp(const SigmoidGateOp& op);
   Status CompileOp(const GatherLogitRowsOp& op);
   Status CompileOp(const LogitsOp& op);
 
@@ -236,7 +237,7 @@ Result<ProductPlan> Compiler::PlanProduct(const MatMulOp::Product& product,
   plan.fine_activations = product.fine_activations;
   REM_ASSIGN_OR_RETURN(plan.weight,
                        weights_.Matrices(product.weight, experts, out->width, in.width));
-  REM_ASSIGN_OR_RETURN(plan.bias, OptionalVector(product.bias, out->width));
+  REM_ASSIGN_OR_RETURN(plan.bias, OptionalVector(product.bias, experts * out->width));
   MarkWritten(*out, nullptr);
   return plan;
 }
@@ -286,9 +287,8 @@ Status Compiler::CompileOp(const GroupedMatMulOp& op) {
   group.count = op.product_count;
   for (int32_t p = 0; p < op.product_count; ++p) {
     const auto i = static_cast<size_t>(p);
-    if (op.products[i].bias != kNoWeight || op.products[i].fine_activations) {
-      return Unsupported("biases or fine activations of expert matrices, wanted by a product of " +
-                         in->name);
+    if (op.products[i].fine_activations) {
+      return Unsupported("fine activations of expert matrices, wanted by a product of " + in->name);
     }
     REM_ASSIGN_OR_RETURN(group.products[i],
                          PlanProduct(op.products[i], *in, RowSpace::kExperts, routed_experts_));
@@ -457,6 +457,15 @@ Status Compiler::CompileOp(const ExpertCombineOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*in, RowSpace::kExperts, out->width));
   if (out->space != RowSpace::kTokens) return Misfit(*out, "token rows");
   AddStep(MakeExpertCombineStep(round_, *in, *out), *out);
+  return Status::Ok();
+}
+
+Status Compiler::CompileOp(const SigmoidGateOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * gate, Find(op.gate));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * inout, Find(op.inout));
+  REM_RETURN_IF_ERROR(CheckFit(*gate, inout->space, 1));
+  if (gate == inout) return Misfit(*inout, "another activation than the gates");
+  AddStep(MakeSigmoidGateStep(round_, *gate, *inout), *inout);
   return Status::Ok();
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "kernels/dequantise.h"
+#include "kernels/routing.h"
 
 namespace remontoir {
 namespace {
@@ -85,6 +86,20 @@ class GateStep final : public RowStep {
   const ActivationMatrix& gate_;
   const ActivationMatrix& up_;
   const GateFunction kernel_;
+};
+
+class SigmoidGateStep final : public RowStep {
+ public:
+  SigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                  const ActivationMatrix& inout)
+      : RowStep(round, inout), gate_(gate) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    kernels().scale(Sigmoid(*gate_.Row(row)), out().width, out().Row(row));
+  }
+
+  const ActivationMatrix& gate_;
 };
 
 // The sum, and while the row is in cache its norm.
@@ -276,6 +291,7 @@ GateFunction GateKernel(const KernelTable& kernels, GateKind kind) {
   switch (kind) {
     case GateKind::kSilu: return kernels.silu_gate;
     case GateKind::kGeluTanh: return kernels.gelu_tanh_gate;
+    case GateKind::kClampedSwiglu: return kernels.clamped_swiglu_gate;
   }
   REM_CHECK(false, "unknown gate");
 }
@@ -295,6 +311,11 @@ std::unique_ptr<Step> MakeGateStep(const RoundState& round, const ActivationMatr
                                    const ActivationMatrix& up, GateKind kind,
                                    const ActivationMatrix& out) {
   return std::make_unique<GateStep>(round, gate, up, kind, out);
+}
+
+std::unique_ptr<Step> MakeSigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                                          const ActivationMatrix& inout) {
+  return std::make_unique<SigmoidGateStep>(round, gate, inout);
 }
 
 std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatrix& in,

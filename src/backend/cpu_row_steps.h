@@ -67,6 +67,8 @@ std::unique_ptr<Step> MakeNormStep(const RoundState& round, const ActivationMatr
 std::unique_ptr<Step> MakeGateStep(const RoundState& round, const ActivationMatrix& gate,
                                    const ActivationMatrix& up, GateKind kind,
                                    const ActivationMatrix& out);
+std::unique_ptr<Step> MakeSigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                                          const ActivationMatrix& inout);
 std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatrix& in,
                                   const ActivationMatrix& inout);
 // inout += in; out = norm of inout.

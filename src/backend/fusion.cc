@@ -28,6 +28,7 @@ bool ReadsBesidesUp(const Operation& operation, ActivationId id) {
                         [&](const RouteOp& op) { return op.logits == id; },
                         [&](const GroupedMatMulOp& op) { return op.in == id; },
                         [&](const ExpertCombineOp& op) { return op.in == id; },
+                        [&](const SigmoidGateOp& op) { return op.gate == id || op.inout == id; },
                         [&](const GatherLogitRowsOp& op) { return op.in == id; },
                         [&](const LogitsOp& op) { return op.in == id; },
                     },

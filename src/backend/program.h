@@ -30,7 +30,11 @@ struct Activation {
   int32_t width = 0;
 };
 
-enum class GateKind : uint8_t { kSilu, kGeluTanh };
+enum class GateKind : uint8_t {
+  kSilu,
+  kGeluTanh,
+  kClampedSwiglu,  // kernel_table.h has its formula
+};
 
 // out[r] = table[token of row r] * scale
 struct EmbedOp {
@@ -121,11 +125,12 @@ struct RouteOp {
   bool renormalise = true;
 };
 
-// Products of each expert row with its own expert's matrix. `in` is in token rows (gathered on the
-// way) or in expert rows.
+// Products of each expert row with its own expert's matrix, and its own expert's bias. `in` is in
+// token rows (gathered on the way) or in expert rows.
 struct GroupedMatMulOp {
   ActivationId in;
-  std::array<MatMulOp::Product, 2> products;  // weights [experts][out width][in width]
+  // weights [experts][out width][in width], biases [experts * out width] or none
+  std::array<MatMulOp::Product, 2> products;
   int32_t product_count = 0;
 };
 
@@ -133,6 +138,12 @@ struct GroupedMatMulOp {
 struct ExpertCombineOp {
   ActivationId in;   // expert rows
   ActivationId out;  // token rows
+};
+
+// inout *= 1 / (1 + e^-gate), one gate a row.
+struct SigmoidGateOp {
+  ActivationId gate;  // rows of one value
+  ActivationId inout;
 };
 
 // Copies the rows whose logits were asked for into a kLogits activation.
@@ -150,9 +161,9 @@ struct LogitsOp {
   bool fine_activations = false;
 };
 
-using Operation =
-    std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp, GatedActivationOp, AddOp,
-                 RouteOp, GroupedMatMulOp, ExpertCombineOp, GatherLogitRowsOp, LogitsOp>;
+using Operation = std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp,
+                               GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp, ExpertCombineOp,
+                               SigmoidGateOp, GatherLogitRowsOp, LogitsOp>;
 
 struct Program {
   std::vector<Activation> activations;

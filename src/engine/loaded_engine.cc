@@ -45,7 +45,7 @@ Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
   const LoadOptions load = LoadOptionsOf(options, info.shape);
   const RoundLimits limits = MakeRoundLimits(info.shape, load);
   const bool float32 = options.backend.compute == ComputeMode::kF32;
-  const ModelMemory model = PlanModelMemory(file, info, load, CpuThreads(options.backend), float32);
+  const ModelMemory model = PlanModelMemory(info, load, CpuThreads(options.backend), float32);
   EnginePlan plan;
   plan.context_max = limits.context_max;
   plan.sequences_max = limits.sequences_max;

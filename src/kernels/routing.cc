@@ -35,4 +35,6 @@ void RouteRow(const float* logits, int experts, int used, bool renormalise, int3
   for (int i = 0; i < used; ++i) weights[i] /= chosen_total;
 }
 
+float Sigmoid(float x) { return 1.0F / (1.0F + scalar::Exp(-x)); }
+
 }  // namespace remontoir

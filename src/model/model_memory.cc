@@ -10,23 +10,23 @@
 
 namespace remontoir {
 
-ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
-                            const LoadOptions& options, int32_t workers, bool float32) {
+ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, int32_t workers,
+                            bool float32) {
   const TensorInfo* embedding = info.tensors.Global(TensorRole::kTokenEmbedding);
   ModelMemory memory;
   memory.mapped_bytes = embedding->view.size_bytes;
   // A tensor alone can't overflow: its shape was checked against the hyperparameters' bounds.
   __int128 weights = 0;
-  for (const TensorInfo& tensor : file.tensors()) {
+  info.tensors.ForEach([&](const TensorInfo& tensor) {
     const TensorView& view = tensor.view;
-    if (tensor.name == embedding->name && !info.shape.tied_embedding) continue;
+    if (&tensor == embedding && !info.shape.tied_embedding) return;
     if (view.rank == 1) {
       weights += view.columns() * static_cast<int64_t>(sizeof(float));
-      continue;
+      return;
     }
     const PackedLayout layout = PlanPacking(view.type, view.shape[1], view.columns(), float32);
     weights += static_cast<__int128>(layout.bytes()) * view.shape[2];
-  }
+  });
   memory.weights_bytes =
       static_cast<int64_t>(std::min<__int128>(weights, std::numeric_limits<int64_t>::max()));
   ModelWeights none;

@@ -80,7 +80,12 @@ std::vector<Case> Cases() {
        "tensor m"},
       {"expert bias", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].bias = First<NormOp>(p).weight; },
-       "biases or fine activations of expert matrices"},
+       "64 values, wanted 384"},
+      {"fine expert activations", true,
+       [](Program* p) { First<GroupedMatMulOp>(p).products[0].fine_activations = true; },
+       "fine activations of expert matrices"},
+      {"sigmoid gate width", true,
+       [](Program* p) { First<SigmoidGateOp>(p).gate = First<NormOp>(p).in; }, "token rows of 1"},
       {"grouped product onto token rows", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].out = First<AddOp>(p).in; },
        "wanted expert rows"},
@@ -94,6 +99,7 @@ TEST(CpuProgram, RefusesWhatDoesntFitByName) {
     SCOPED_TRACE(c.name);
     TinyShape shape;
     shape.experts = c.experts ? 4 : 0;
+    shape.shared_expert = c.experts;
     const TinyModel model(shape);
     CpuBackendOptions options;
     options.threads = 1;

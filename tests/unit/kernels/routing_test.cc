@@ -48,6 +48,16 @@ TEST(RouteRow, RenormalisesTheChosenToOne) {
   EXPECT_NEAR(routed.weights[0] + routed.weights[1], 1, 1e-6);
 }
 
+TEST(Sigmoid, IsAccurateAndEndsAtZeroAndOne) {
+  for (const float x : {-90.0F, -20.0F, -1.5F, 0.0F, 0.25F, 3.0F, 30.0F}) {
+    const double exact = 1 / (1 + std::exp(-static_cast<double>(x)));
+    EXPECT_NEAR(Sigmoid(x), exact, 3e-7 * exact + 1e-38) << x;
+  }
+  EXPECT_EQ(Sigmoid(-INFINITY), 0);
+  EXPECT_EQ(Sigmoid(INFINITY), 1);
+  EXPECT_TRUE(std::isnan(Sigmoid(NAN)));
+}
+
 TEST(RouteRow, ChoosesDistinctExpertsWhateverTheLogits) {
   const Routed routed = Route({NAN, NAN, NAN}, 2, true);
   EXPECT_EQ(routed.chosen, (std::vector<int32_t>{0, 1}));
