@@ -2,6 +2,7 @@
 #include "backend/cpu_matmul.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -67,6 +68,8 @@ struct ProductTile {
   const int32_t* row_index = nullptr;  // else the rows of `in`
   int64_t out_row = 0;
   int32_t rows = 0;
+  int64_t in_column = 0;  // where the values of a row begin that are multiplied
+  int64_t out_column = 0;
 };
 
 template <class Input>
@@ -81,11 +84,12 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   product.columns =
       static_cast<int>(std::min(tile.panel_end * kPanelRows, layout.out_width) - column);
   product.in_width = layout.in_width;
-  product.in = in + tile.in_row * in_stride;
+  constexpr int64_t kInputValues = std::is_same_v<Input, float> ? 1 : kActivationBlock;
+  product.in = in + tile.in_row * in_stride + tile.in_column / kInputValues;
   product.in_stride = in_stride;
   product.row_index = tile.row_index;
   product.rows = tile.rows;
-  product.out = out.Row(tile.out_row) + column;
+  product.out = out.Row(tile.out_row) + tile.out_column + column;
   product.out_stride = out.width;
   return product;
 }
@@ -308,6 +312,43 @@ class GroupedMatMulStep final : public Step {
   std::vector<Run> runs_;  // by first_tile
 };
 
+class HeadMatMulStep final : public Step {
+ public:
+  HeadMatMulStep(const RoundState& round, const HeadProduct& product)
+      : round_(round), product_(product) {}
+
+  int32_t Begin() override {
+    rows_ = round_.Rows(product_.in->space);
+    const int32_t workers = (round_.workers + product_.heads - 1) / product_.heads;
+    grid_ = PlanGrid(product_.plan.weight->layout, rows_, workers);
+    return grid_.tiles() * product_.heads;
+  }
+
+  void RunTile(int32_t tile, int32_t) override {
+    const int32_t head = tile / grid_.tiles();
+    const int32_t local = tile % grid_.tiles();
+    ProductTile piece;
+    piece.plan = &product_.plan;
+    piece.in = product_.in;
+    piece.expert = head;
+    piece.panel_begin = int64_t{local / grid_.row_tiles} * grid_.panels_per_tile;
+    piece.panel_end = std::min(piece.panel_begin + grid_.panels_per_tile,
+                               product_.plan.weight->layout.panel_count());
+    piece.in_row = int64_t{local % grid_.row_tiles} * kTileRows;
+    piece.out_row = piece.in_row;
+    piece.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - piece.in_row));
+    piece.in_column = head * product_.in_run;
+    piece.out_column = head * product_.out_run;
+    RunProductTile(*round_.kernels, piece);
+  }
+
+ private:
+  const RoundState& round_;
+  const HeadProduct product_;
+  int32_t rows_ = 0;
+  TileGrid grid_;
+};
+
 }  // namespace
 
 bool CanGate(const ProductGroup& group) {
@@ -328,6 +369,10 @@ std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup
 
 std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group) {
   return std::make_unique<GroupedMatMulStep>(round, group);
+}
+
+std::unique_ptr<Step> MakeHeadMatMulStep(const RoundState& round, const HeadProduct& product) {
+  return std::make_unique<HeadMatMulStep>(round, product);
 }
 
 }  // namespace remontoir

@@ -41,4 +41,15 @@ std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup
 // Rows of the kExperts space with their own expert's matrix; experts without rows are not touched.
 std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group);
 
+// Each head's own matrix (an expert of `plan.weight`) times the first values of its run.
+struct HeadProduct {
+  const ActivationMatrix* in = nullptr;
+  ProductPlan plan;  // no bias
+  int32_t heads = 1;
+  int64_t in_run = 0;   // values of a head in `in`: whole blocks of 32 for quantised weights
+  int64_t out_run = 0;  // and in plan.out
+};
+
+std::unique_ptr<Step> MakeHeadMatMulStep(const RoundState& round, const HeadProduct& product);
+
 }  // namespace remontoir

@@ -60,6 +60,8 @@ class Compiler {
   Status CompileOp(const NormOp& op);
   Status CompileOp(const MatMulOp& op);
   Status CompileOp(const RopeIntoKvOp& op);
+  Status CompileOp(const HeadMatMulOp& op);
+  Status CompileOp(const CopyHeadsOp& op);
   Status CompileOp(const AttentionOp& op);
   Status CompileOp(const GatedActivationOp& op);
   Status CompileOp(const AddOp& op);
@@ -348,14 +350,69 @@ Status Compiler::CompileOp(const RopeIntoKvOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*keys, RowSpace::kTokens, shape->kv_heads * key_width));
   REM_RETURN_IF_ERROR(
       CheckFit(*values, RowSpace::kTokens, int64_t{shape->kv_heads} * shape->value_width));
-  if (2 * static_cast<int64_t>(op.rope.frequencies.size()) > key_width) {
-    return Misfit(*keys, "heads at least as wide as the " +
-                             std::to_string(2 * op.rope.frequencies.size()) + " rotated values");
+  if (op.rotary_begin < 0 ||
+      op.rotary_begin + 2 * static_cast<int64_t>(op.rope.frequencies.size()) > key_width) {
+    return Misfit(*keys, "heads that hold the " + std::to_string(2 * op.rope.frequencies.size()) +
+                             " rotated values from " + std::to_string(op.rotary_begin) + " on");
   }
   out_.steps.push_back(
       MakeRopeIntoKvStep(round_, op, layout_, TableFor(op.rope), *queries, *keys, *values));
   MarkWritten(*queries, nullptr);
   MarkWritten(*keys, nullptr);
+  return Status::Ok();
+}
+
+// The values of a head in an activation, which its heads share evenly.
+Result<int64_t> HeadRun(const ActivationMatrix& activation, int32_t heads, int64_t width) {
+  if (heads < 1 || activation.width % heads != 0 || activation.width / heads < width) {
+    return Misfit(activation, std::to_string(heads) + " heads of at least " +
+                                  std::to_string(width) + " values");
+  }
+  return activation.width / heads;
+}
+
+Status Compiler::CompileOp(const HeadMatMulOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * out, Find(op.out));
+  if (out == in) return Misfit(*out, "another activation than the product's input");
+  if (out->space != in->space) return Misfit(*out, std::string(SpaceName(in->space)) + " rows");
+  HeadProduct product;
+  product.in = in;
+  product.heads = op.heads;
+  REM_ASSIGN_OR_RETURN(product.in_run, HeadRun(*in, op.heads, op.in_width));
+  REM_ASSIGN_OR_RETURN(product.out_run, HeadRun(*out, op.heads, op.out_width));
+  product.plan.out = out;
+  product.plan.fine_activations = op.fine_activations;
+  REM_ASSIGN_OR_RETURN(product.plan.weight,
+                       weights_.Matrices(op.weight, op.heads, op.out_width, op.in_width));
+  if (!IsFloatFormat(product.plan.weight->layout.format)) {
+    if (product.in_run % kActivationBlock != 0) {
+      return Misfit(*in, "heads of whole blocks of " + std::to_string(kActivationBlock));
+    }
+    WantIn8Bits(in, op.fine_activations);
+  }
+  out_.steps.push_back(MakeHeadMatMulStep(round_, product));
+  ProductGroup group;
+  group.in = in;
+  group.count = 1;
+  group.products[0] = product.plan;
+  DescribeNewest(StepKind::kProducts, group);
+  out_.descriptions.back().products[0].out_width *= op.heads;
+  MarkWritten(*out, nullptr);
+  return Status::Ok();
+}
+
+Status Compiler::CompileOp(const CopyHeadsOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * out, Find(op.out));
+  if (out == in) return Misfit(*out, "another activation than the copy's source");
+  if (out->space != in->space) return Misfit(*out, std::string(SpaceName(in->space)) + " rows");
+  if (op.width < 1 || op.in_begin < 0 || op.out_begin < 0) {
+    return InvalidArgument("a copy of " + in->name + " has values");
+  }
+  REM_RETURN_IF_ERROR(HeadRun(*in, op.heads, int64_t{op.in_begin} + op.width).status());
+  REM_RETURN_IF_ERROR(HeadRun(*out, op.heads, int64_t{op.out_begin} + op.width).status());
+  AddStep(MakeCopyHeadsStep(round_, op, *in, *out), *out);
   return Status::Ok();
 }
 
@@ -387,6 +444,10 @@ Status Compiler::CompileOp(const AttentionOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*queries, RowSpace::kTokens, int64_t{op.heads} * shape->key_width));
   REM_RETURN_IF_ERROR(CheckFit(*out, RowSpace::kTokens, int64_t{op.heads} * shape->value_width));
   if (out == queries) return Misfit(*out, "another activation than the queries");
+  if (op.temperature_length != 0 && op.temperature_length < 2) {
+    return InvalidArgument("layer " + std::to_string(op.layer) + ": temperature length " +
+                           std::to_string(op.temperature_length));
+  }
   if (round_.kernels->attention_partial[static_cast<size_t>(shape->type)] == nullptr) {
     return Unsupported("KV element type " + std::string(Info(shape->type).name));
   }
@@ -438,14 +499,11 @@ Status Compiler::CompileOp(const AddOp& op) {
 Status Compiler::CompileOp(const RouteOp& op) {
   REM_ASSIGN_OR_RETURN(ActivationMatrix * logits, Find(op.logits));
   REM_RETURN_IF_ERROR(CheckFit(*logits, RowSpace::kTokens, op.experts));
-  if (op.experts_used < 1 || op.experts_used > op.experts ||
-      op.experts_used > program_.experts_used_max) {
-    return InvalidArgument("routing by " + logits->name + ": " + std::to_string(op.experts_used) +
-                           " of " + std::to_string(op.experts) + " experts, at most " +
-                           std::to_string(program_.experts_used_max) + " planned");
-  }
+  Result<RoutingRule> rule = PlanRouting(op, program_.experts_used_max);
+  if (!rule.ok()) return rule.status().WithContext("routing by " + logits->name);
+  REM_ASSIGN_OR_RETURN(rule->bias, OptionalVector(op.choice_bias, op.experts));
   routed_experts_ = op.experts;
-  out_.steps.push_back(MakeRouteStep(round_, op, *logits));
+  out_.steps.push_back(MakeRouteStep(round_, *rule, *logits));
   out_.steps.push_back(MakeGroupByExpertStep(round_, op));
   return Status::Ok();
 }

@@ -132,6 +132,27 @@ class AddStep final : public RowStep {
   const ActivationMatrix& in_;
 };
 
+class CopyHeadsStep final : public RowStep {
+ public:
+  CopyHeadsStep(const RoundState& round, const CopyHeadsOp& op, const ActivationMatrix& in,
+                const ActivationMatrix& out)
+      : RowStep(round, out), op_(op), in_(in) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    const int64_t in_run = in_.width / op_.heads;
+    const int64_t out_run = out().width / op_.heads;
+    for (int32_t head = 0; head < op_.heads; ++head) {
+      std::memcpy(out().Row(row) + head * out_run + op_.out_begin,
+                  in_.Row(row) + head * in_run + op_.in_begin,
+                  static_cast<size_t>(op_.width) * sizeof(float));
+    }
+  }
+
+  const CopyHeadsOp op_;
+  const ActivationMatrix& in_;
+};
+
 class GatherLogitRowsStep final : public RowStep {
  public:
   GatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,
@@ -206,6 +227,7 @@ class RopeIntoKvStep final : public Step {
         values_(values),
         layer_(op.layer),
         heads_(op.heads),
+        rotary_begin_(op.rotary_begin),
         rotate_(op.rope.pairing == RopePairing::kInterleaved ? round.kernels->rope_interleaved
                                                              : round.kernels->rope_halves),
         rows_per_tile_(RowsPerTile(queries.width + keys.width + values.width)) {}
@@ -224,7 +246,7 @@ class RopeIntoKvStep final : public Step {
     const float* cos = table_.CosRow(row);
     const float* sin = table_.SinRow(row);
     if (pairs > 0) {
-      float* query = queries_.Row(row);
+      float* query = queries_.Row(row) + rotary_begin_;
       for (int32_t head = 0; head < heads_; ++head) {
         rotate_(query + int64_t{head} * shape_.key_width, pairs, cos, sin);
       }
@@ -233,7 +255,7 @@ class RopeIntoKvStep final : public Step {
     for (int32_t head = 0; head < shape_.kv_heads; ++head) {
       float* key = keys_.Row(row) + int64_t{head} * shape_.key_width;
       const float* value = values_.Row(row) + int64_t{head} * shape_.value_width;
-      if (pairs > 0) rotate_(key, pairs, cos, sin);
+      if (pairs > 0) rotate_(key + rotary_begin_, pairs, cos, sin);
       kernels.store_key(key, shape_.key_width, shape_.type, slot.slot,
                         slot.page + layout_.key_offset(layer_, head));
       kernels.store_value(value, shape_.value_width, shape_.type, slot.slot,
@@ -250,6 +272,7 @@ class RopeIntoKvStep final : public Step {
   const ActivationMatrix& values_;
   const int32_t layer_;
   const int32_t heads_;
+  const int32_t rotary_begin_;
   void (*const rotate_)(float*, int, const float*, const float*);
   const int32_t rows_per_tile_;
 };
@@ -327,6 +350,11 @@ std::unique_ptr<Step> MakeAddNormStep(const RoundState& round, const ActivationM
                                       const ActivationMatrix& inout, const float* weight,
                                       float epsilon, const ActivationMatrix& out) {
   return std::make_unique<AddNormStep>(round, in, inout, weight, epsilon, out);
+}
+
+std::unique_ptr<Step> MakeCopyHeadsStep(const RoundState& round, const CopyHeadsOp& op,
+                                        const ActivationMatrix& in, const ActivationMatrix& out) {
+  return std::make_unique<CopyHeadsStep>(round, op, in, out);
 }
 
 std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,

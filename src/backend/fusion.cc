@@ -22,6 +22,8 @@ bool ReadsBesidesUp(const Operation& operation, ActivationId id) {
                         [&](const RopeIntoKvOp& op) {
                           return op.queries == id || op.keys == id || op.values == id;
                         },
+                        [&](const HeadMatMulOp& op) { return op.in == id; },
+                        [&](const CopyHeadsOp& op) { return op.in == id; },
                         [&](const AttentionOp& op) { return op.queries == id; },
                         [&](const GatedActivationOp& op) { return op.gate == id; },
                         [&](const AddOp& op) { return op.in == id || op.inout == id; },

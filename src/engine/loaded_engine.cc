@@ -73,7 +73,7 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress) {
   LoadedModel model;
   model.file = std::make_unique<ModelFile>(std::move(file));
-  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
+  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file, options.compat));
   model.info = std::make_unique<ModelInfo>(std::move(info));
   REM_ASSIGN_OR_RETURN(model.plan,
                        PlanEngine(*model.file, *model.info, options, FreeMemoryBytes()));

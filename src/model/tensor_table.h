@@ -12,7 +12,9 @@
 namespace remontoir {
 
 // Each tensor as its role has it: a vector, a matrix, or a matrix an expert. Of one that holds the
-// rows of several roles each has its own; biases of all experts are one vector.
+// rows of several roles each has its own; biases of all experts are one vector. Of a file's
+// kKeyValueUp kKeyUp and kValueUp have the shapes and types that they get when they are loaded, and
+// the whole tensor's bytes.
 class TensorTable {
  public:
   // nullptr: the model has none.
