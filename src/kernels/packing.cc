@@ -32,6 +32,16 @@ PanelFormat FormatOf(DType type) {
     case DType::kQ2_K: return PanelFormat::kU4Sub16;
     case DType::kQ3_K: return PanelFormat::kU4Sub16Offset;
     case DType::kQ6_K: return PanelFormat::kU6Sub16;
+    case DType::kTQ1_0:
+    case DType::kTQ2_0: return PanelFormat::kU4Offset;
+    case DType::kNVFP4: return PanelFormat::kMXFP4Sub16;
+    case DType::kIQ1_S:
+    case DType::kIQ1_M: return PanelFormat::kIQ1Sub16;
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S: return PanelFormat::kIQ2Sub16;
+    case DType::kIQ3_XXS: return PanelFormat::kIQ3XXSSteps;
+    case DType::kIQ3_S: return PanelFormat::kIQ3SSteps;
   }
   REM_CHECK(false, "element type without a panel format");
 }

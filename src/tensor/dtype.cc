@@ -26,6 +26,16 @@ constexpr std::array<DTypeInfo, kDTypeCount> kInfos = {{
     {"IQ4_NL", 32, 18},
     {"IQ4_XS", 256, 136},
     {"MXFP4", 32, 17},
+    {"TQ1_0", 256, 54},
+    {"TQ2_0", 256, 66},
+    {"IQ1_S", 256, 50},
+    {"IQ1_M", 256, 56},
+    {"IQ2_XXS", 256, 66},
+    {"IQ2_XS", 256, 74},
+    {"IQ2_S", 256, 82},
+    {"IQ3_XXS", 256, 98},
+    {"IQ3_S", 256, 110},
+    {"NVFP4", 64, 36},
 }};
 
 // Index = GGML's number. Q4_2, Q4_3 and the repacked forms (Q4_0_4_4 … IQ4_NL_8_8) were removed
