@@ -72,7 +72,8 @@ BenchWork& BenchWork::operator+=(const BenchWork& other) {
   return *this;
 }
 
-BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences) {
+BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences,
+                      std::optional<double> experts_read) {
   BenchWork work;
   double rows = 0;
   double logit_rows = 0;
@@ -90,7 +91,8 @@ BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequ
   work.f32_ops = rows * (model.layers.f32_ops_per_row + model.experts.f32_ops_per_row) +
                  logit_rows * model.output.f32_ops_per_row;
   work.weight_bytes = model.layers.bytes +
-                      model.experts.bytes * std::min(1.0, rows * model.expert_share_per_row) +
+                      model.experts.bytes * experts_read.value_or(
+                                                std::min(1.0, rows * model.expert_share_per_row)) +
                       (logit_rows > 0 ? model.output.bytes : 0);
   return work;
 }

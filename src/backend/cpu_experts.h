@@ -16,6 +16,7 @@ void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t expert
 std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RouteOp& op,
                                     const ActivationMatrix& logits);
 // Then orders the chosen (token, expert) pairs by expert, tokens ascending: the kExperts rows.
+// Counts their rows in round.expert_load.
 std::unique_ptr<Step> MakeGroupByExpertStep(RoundState& round, const RouteOp& op);
 
 std::unique_ptr<Step> MakeExpertCombineStep(const RoundState& round, const ActivationMatrix& in,

@@ -67,7 +67,26 @@ struct ProductTile {
   const int32_t* row_index = nullptr;  // else the rows of `in`
   int64_t out_row = 0;
   int32_t rows = 0;
+  std::byte* panel_scratch = nullptr;  // of the worker, where the matrix is mapped
+  const std::byte* packed = nullptr;   // not null: its one panel, in that scratch
 };
+
+// Calls run(part) for parts that are the whole tile together: for all of it where its panels are
+// packed, else for one panel after the other, packed for this once.
+template <class Run>
+void ForPackedParts(const ProductTile& tile, const Run& run) {
+  const PackedMatrices& weight = *tile.plan->weight;
+  if (!weight.is_mapped()) return run(tile);
+  ProductTile part = tile;
+  part.packed = tile.panel_scratch;
+  for (int64_t panel = tile.panel_begin; panel < tile.panel_end; ++panel) {
+    PackPanel(weight.layout, weight.mapped.type, weight.MappedRows(tile.expert), panel,
+              tile.panel_scratch);
+    part.panel_begin = panel;
+    part.panel_end = panel + 1;
+    run(part);
+  }
+}
 
 template <class Input>
 PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, int64_t in_stride) {
@@ -75,7 +94,9 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   const int64_t column = tile.panel_begin * kPanelRows;
   const ActivationMatrix& out = *tile.plan->out;
   PanelProduct<Input> product{};
-  product.panels = tile.plan->weight->Panel(tile.expert, tile.panel_begin);
+  product.panels = tile.packed != nullptr
+                       ? tile.packed
+                       : tile.plan->weight->Panel(tile.expert, tile.panel_begin);
   product.panel_bytes = layout.panel_bytes;
   product.panel_count = static_cast<int>(tile.panel_end - tile.panel_begin);
   product.columns =
@@ -90,7 +111,7 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   return product;
 }
 
-void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
+void RunPackedTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
   const auto format = static_cast<size_t>(layout.format);
@@ -116,6 +137,10 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   }
 }
 
+void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
+  ForPackedParts(tile, [&](const ProductTile& part) { RunPackedTile(kernels, part); });
+}
+
 // Columns of a gated layer go together, as many as leave room for their two products in the
 // first-level cache.
 constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
@@ -124,8 +149,8 @@ constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
 constexpr int32_t kGateQuantiseRows = 32;
 
 // One product of `tile` into scratch memory.
-void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
-                       int64_t out_stride) {
+void RunPackedScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
+                             int64_t out_stride) {
   const auto format = static_cast<size_t>(tile.plan->weight->layout.format);
   const auto run = [&](auto product, const auto& table) {
     product.out = out;
@@ -139,6 +164,14 @@ void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, floa
     run(DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride()),
         kernels.quantised_product);
   }
+}
+
+void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
+                       int64_t out_stride) {
+  ForPackedParts(tile, [&](const ProductTile& part) {
+    const int64_t column = (part.panel_begin - tile.panel_begin) * kPanelRows;
+    RunPackedScratchProduct(kernels, part, out + column, out_stride);
+  });
 }
 
 // `tile` names the panels of both matrices and the first one's plan.
@@ -246,12 +279,14 @@ class GroupedMatMulStep final : public Step {
                          PlanGrid(plan->weight->layout, rows, round_.workers, gated ? 2 : 1,
                                   gated ? kGateStep : 1)});
         tiles += runs_.back().grid.tiles();
+        round_.expert_load->rows_multiplied.Add(int64_t{rows} * (gated ? group_.count : 1));
       }
     }
+    round_.expert_load->rows_wanted.Add(int64_t{round_.Rows(RowSpace::kExperts)} * group_.count);
     return tiles;
   }
 
-  void RunTile(int32_t tile, int32_t) override {
+  void RunTile(int32_t tile, int32_t worker) override {
     const auto after =
         std::upper_bound(runs_.begin(), runs_.end(), tile,
                          [](int32_t wanted, const Run& run) { return wanted < run.first_tile; });
@@ -268,6 +303,7 @@ class GroupedMatMulStep final : public Step {
                                  run.plan->weight->layout.panel_count());
     product.out_row = routing.first_row[static_cast<size_t>(run.expert)] + row_begin;
     product.rows = std::min(kTileRows, run.rows - row_begin);
+    product.panel_scratch = round_.PanelScratch(worker);
     if (group_.in->space == RowSpace::kTokens) {
       product.row_index = routing.token_of_row.data() + product.out_row;
     } else {

@@ -84,10 +84,15 @@ Result<WeightId> CpuWeights::AddEmbedding(const TensorView& view, const std::str
 
 Result<WeightId> CpuWeights::Add(const TensorView& view, const std::string& name, int64_t experts) {
   PackedMatrices matrices{name, PlanPacking(view.type, view.shape[1], view.columns(), float32_),
-                          static_cast<int32_t>(experts), nullptr};
+                          static_cast<int32_t>(experts), nullptr, {}};
   const PackedLayout& layout = matrices.layout;
   if (layout.panel_count() * experts > kWidthMax) {
     return InvalidArgument("tensor " + name + ": too many rows");
+  }
+  if (experts_mapped_ && view.rank == 3) {
+    matrices.mapped = view;
+    mapped_panel_bytes_max_ = std::max(mapped_panel_bytes_max_, layout.panel_bytes);
+    return Append(std::move(matrices));
   }
   Result<std::byte*> taken = TakeBytes(layout.bytes() * experts);
   if (!taken.ok()) return taken.status().WithContext("tensor " + name);

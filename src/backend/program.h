@@ -119,6 +119,7 @@ struct RouteOp {
   int32_t experts = 0;
   int32_t experts_used = 0;
   bool renormalise = true;
+  int32_t layer = 0;  // under which the rows of its experts are counted
 };
 
 // Products of each expert row with its own expert's matrix. `in` is in token rows (gathered on the

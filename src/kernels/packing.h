@@ -68,4 +68,8 @@ PackedLayout PlanPacking(DType type, int64_t out_width, int64_t in_width, bool f
 void PackPanels(const PackedLayout& layout, DType type, const std::byte* rows, int64_t panel_begin,
                 int64_t panel_end, std::byte* packed);
 
+// The same of one panel, to layout.panel_bytes at `panel`.
+void PackPanel(const PackedLayout& layout, DType type, const std::byte* rows, int64_t index,
+               std::byte* panel);
+
 }  // namespace remontoir

@@ -31,7 +31,7 @@ class Builder {
     for (int layer = 0; layer < shape_.layers; ++layer) {
       AddAttention(layer, weights.layers[layer]);
       if (shape_.experts > 0) {
-        AddExpertFeedForward(weights.layers[layer]);
+        AddExpertFeedForward(layer, weights.layers[layer]);
       } else {
         AddDenseFeedForward(weights.layers[layer]);
       }
@@ -114,13 +114,14 @@ class Builder {
     AddToStream(weights.feed_forward_post_norm);
   }
 
-  void AddExpertFeedForward(const LayerWeights& weights) {
+  void AddExpertFeedForward(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.feed_forward_norm);
     AddProduct(normed_, weights.router, router_);
     Add(RouteOp{.logits = router_,
                 .experts = shape_.experts,
                 .experts_used = shape_.experts_used,
-                .renormalise = family_.renormalise_gates});
+                .renormalise = family_.renormalise_gates,
+                .layer = layer});
     GroupedMatMulOp inner{.in = normed_, .products = {}, .product_count = 2};
     inner.products[0] = {.weight = weights.gate, .out = gate_};
     inner.products[1] = {.weight = weights.up, .out = up_};
