@@ -37,6 +37,7 @@ class BlockForms {
   void Mark(const Op&) {}
   void Mark(const MatMulOp& op) { MarkProducts(op); }
   void Mark(const GroupedMatMulOp& op) { MarkProducts(op); }
+  void Mark(const HeadMatMulOp& op) { MarkInput(op.in, op.fine_activations); }
   void Mark(const LogitsOp& op) { MarkInput(op.in, op.fine_activations); }
 
   template <class Op>

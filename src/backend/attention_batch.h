@@ -25,6 +25,7 @@ struct AttentionBatch {
   float soft_cap = 0;                  // 0 = off
   std::span<const float> sink_logits;  // [heads] or empty
   int32_t window = 0;                  // 0 = all earlier keys
+  int32_t temperature_length = 0;      // 0 = off (program.h: AttentionOp)
 };
 
 }  // namespace remontoir

@@ -107,6 +107,14 @@ void AttentionStep::FillBatch() {
     batch_.sink_logits = {setup_.sink_logits, static_cast<size_t>(op_.heads)};
   }
   batch_.window = op_.window;
+  batch_.temperature_length = op_.temperature_length;
+}
+
+// What scores of a query at this position are multiplied by.
+float ScoreFactor(int32_t position, int32_t temperature_length) {
+  if (temperature_length == 0 || position <= temperature_length) return 1;
+  return static_cast<float>(std::log2(static_cast<double>(position)) /
+                            std::log2(static_cast<double>(temperature_length)));
 }
 
 // The group's rows times the query heads that share the KV head.
@@ -120,11 +128,12 @@ int AttentionStep::FillRows(int32_t group, int32_t kv_head, std::vector<Attentio
   int count = 0;
   for (int32_t r = 0; r < schedule.group_rows[g]; ++r) {
     const KeyRange visible = VisibleKeys(first_position + r, batch_.window);
+    const float score_factor = ScoreFactor(first_position + r, batch_.temperature_length);
     const float* query =
         batch_.queries.data() +
         (int64_t{first_row + r} * batch_.heads + kv_head * heads_per_kv_) * shape_.key_width;
     for (int32_t h = 0; h < heads_per_kv_; ++h, query += shape_.key_width) {
-      (*rows)[static_cast<size_t>(count++)] = {query, visible.begin, visible.end};
+      (*rows)[static_cast<size_t>(count++)] = {query, visible.begin, visible.end, score_factor};
     }
   }
   return count;

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "backend/cpu_row_steps.h"
-#include "kernels/routing.h"
 
 namespace remontoir {
 namespace {
@@ -13,8 +12,8 @@ constexpr int32_t kRouteTileRows = 32;
 
 class RouteStep final : public Step {
  public:
-  RouteStep(RoundState& round, const RouteOp& op, const ActivationMatrix& logits)
-      : round_(round), op_(op), logits_(logits) {}
+  RouteStep(RoundState& round, const RoutingRule& rule, const ActivationMatrix& logits)
+      : round_(round), rule_(rule), logits_(logits) {}
 
   int32_t Begin() override {
     return (round_.Rows(RowSpace::kTokens) + kRouteTileRows - 1) / kRouteTileRows;
@@ -24,15 +23,15 @@ class RouteStep final : public Step {
     RoutingState& routing = round_.routing;
     const int32_t end = std::min((tile + 1) * kRouteTileRows, round_.Rows(RowSpace::kTokens));
     for (int32_t row = tile * kRouteTileRows; row < end; ++row) {
-      const int64_t first = int64_t{row} * op_.experts_used;
-      RouteRow(logits_.Row(row), op_.experts, op_.experts_used, op_.renormalise,
-               routing.chosen.data() + first, routing.weights.data() + first);
+      const int64_t first = int64_t{row} * rule_.used;
+      RouteRow(rule_, logits_.Row(row), routing.chosen.data() + first,
+               routing.weights.data() + first);
     }
   }
 
  private:
   RoundState& round_;
-  const RouteOp op_;
+  const RoutingRule rule_;
   const ActivationMatrix& logits_;
 };
 
@@ -128,9 +127,9 @@ void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t expert
   routing->active.reserve(static_cast<size_t>(experts_max));
 }
 
-std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RouteOp& op,
+std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,
                                     const ActivationMatrix& logits) {
-  return std::make_unique<RouteStep>(round, op, logits);
+  return std::make_unique<RouteStep>(round, rule, logits);
 }
 
 std::unique_ptr<Step> MakeGroupByExpertStep(RoundState& round, const RouteOp& op) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/cpu_step.h"
+#include "kernels/routing.h"
 
 namespace remontoir {
 
@@ -13,7 +14,7 @@ void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t expert
                     RoutingState* routing);
 
 // Chooses experts row by row.
-std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RouteOp& op,
+std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,
                                     const ActivationMatrix& logits);
 // Then orders the chosen (token, expert) pairs by expert, tokens ascending: the kExperts rows.
 // Counts their rows in round.expert_load.

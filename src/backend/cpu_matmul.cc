@@ -2,6 +2,7 @@
 #include "backend/cpu_matmul.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -67,6 +68,8 @@ struct ProductTile {
   const int32_t* row_index = nullptr;  // else the rows of `in`
   int64_t out_row = 0;
   int32_t rows = 0;
+  int64_t in_column = 0;  // where the values of a row begin that are multiplied
+  int64_t out_column = 0;
   std::byte* panel_scratch = nullptr;  // of the worker, where the matrix is mapped
   const std::byte* packed = nullptr;   // not null: its one panel, in that scratch
 };
@@ -102,13 +105,21 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   product.columns =
       static_cast<int>(std::min(tile.panel_end * kPanelRows, layout.out_width) - column);
   product.in_width = layout.in_width;
-  product.in = in + tile.in_row * in_stride;
+  constexpr int64_t kInputValues = std::is_same_v<Input, float> ? 1 : kActivationBlock;
+  product.in = in + tile.in_row * in_stride + tile.in_column / kInputValues;
   product.in_stride = in_stride;
   product.row_index = tile.row_index;
   product.rows = tile.rows;
-  product.out = out.Row(tile.out_row) + column;
+  product.out = out.Row(tile.out_row) + tile.out_column + column;
   product.out_stride = out.width;
   return product;
+}
+
+// Of the tile's first column; null: none.
+const float* BiasOf(const ProductTile& tile) {
+  const ProductPlan& plan = *tile.plan;
+  if (plan.bias == nullptr) return nullptr;
+  return plan.bias + tile.expert * plan.weight->layout.out_width + tile.panel_begin * kPanelRows;
 }
 
 void RunPackedTile(const KernelTable& kernels, const ProductTile& tile) {
@@ -129,9 +140,10 @@ void RunPackedTile(const KernelTable& kernels, const ProductTile& tile) {
   if (plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f) return;
   const int64_t column = tile.panel_begin * kPanelRows;
   const int64_t columns = std::min(tile.panel_end * kPanelRows, layout.out_width) - column;
+  const float* bias = BiasOf(tile);
   for (int32_t r = 0; r < tile.rows; ++r) {
     float* out = plan.out->Row(tile.out_row + r) + column;
-    if (plan.bias != nullptr) kernels.add(plan.bias + column, columns, out);
+    if (bias != nullptr) kernels.add(bias, columns, out);
     if (plan.scale != 1.0f) kernels.scale(plan.scale, columns, out);
     if (plan.soft_cap != 0.0f) kernels.soft_cap(plan.soft_cap, columns, out);
   }
@@ -148,7 +160,7 @@ constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
 // (a third more time at 512 rows): a step of its own does it row by row.
 constexpr int32_t kGateQuantiseRows = 32;
 
-// One product of `tile` into scratch memory.
+// One product of `tile`, with its bias, into scratch memory: whole panels.
 void RunPackedScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
                              int64_t out_stride) {
   const auto format = static_cast<size_t>(tile.plan->weight->layout.format);
@@ -164,6 +176,10 @@ void RunPackedScratchProduct(const KernelTable& kernels, const ProductTile& tile
     run(DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride()),
         kernels.quantised_product);
   }
+  const float* bias = BiasOf(tile);
+  if (bias == nullptr) return;
+  const int64_t columns = (tile.panel_end - tile.panel_begin) * kPanelRows;
+  for (int32_t r = 0; r < tile.rows; ++r) kernels.add(bias, columns, out + r * out_stride);
 }
 
 void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
@@ -333,6 +349,44 @@ class GroupedMatMulStep final : public Step {
   std::vector<Run> runs_;  // by first_tile
 };
 
+class HeadMatMulStep final : public Step {
+ public:
+  HeadMatMulStep(const RoundState& round, const HeadProduct& product)
+      : round_(round), product_(product) {}
+
+  int32_t Begin() override {
+    rows_ = round_.Rows(product_.in->space);
+    const int32_t workers = (round_.workers + product_.heads - 1) / product_.heads;
+    grid_ = PlanGrid(product_.plan.weight->layout, rows_, workers);
+    return grid_.tiles() * product_.heads;
+  }
+
+  void RunTile(int32_t tile, int32_t worker) override {
+    const int32_t head = tile / grid_.tiles();
+    const int32_t local = tile % grid_.tiles();
+    ProductTile piece;
+    piece.plan = &product_.plan;
+    piece.in = product_.in;
+    piece.expert = head;
+    piece.panel_begin = int64_t{local / grid_.row_tiles} * grid_.panels_per_tile;
+    piece.panel_end = std::min(piece.panel_begin + grid_.panels_per_tile,
+                               product_.plan.weight->layout.panel_count());
+    piece.in_row = int64_t{local % grid_.row_tiles} * kTileRows;
+    piece.out_row = piece.in_row;
+    piece.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - piece.in_row));
+    piece.in_column = head * product_.in_run;
+    piece.out_column = head * product_.out_run;
+    piece.panel_scratch = round_.PanelScratch(worker);
+    RunProductTile(*round_.kernels, piece);
+  }
+
+ private:
+  const RoundState& round_;
+  const HeadProduct product_;
+  int32_t rows_ = 0;
+  TileGrid grid_;
+};
+
 }  // namespace
 
 bool CanGate(const ProductGroup& group) {
@@ -340,8 +394,7 @@ bool CanGate(const ProductGroup& group) {
   const PackedLayout& layout = group.products[0].weight->layout;
   const PackedLayout& other = group.products[1].weight->layout;
   const auto is_plain = [](const ProductPlan& plan) {
-    return plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f &&
-           !plan.fine_activations;
+    return plan.scale == 1.0f && plan.soft_cap == 0.0f && !plan.fine_activations;
   };
   return layout.format == other.format && layout.in_width == other.in_width &&
          layout.out_width == other.out_width && layout.out_width % kActivationBlock == 0 &&
@@ -354,6 +407,10 @@ std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup
 
 std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group) {
   return std::make_unique<GroupedMatMulStep>(round, group);
+}
+
+std::unique_ptr<Step> MakeHeadMatMulStep(const RoundState& round, const HeadProduct& product) {
+  return std::make_unique<HeadMatMulStep>(round, product);
 }
 
 }  // namespace remontoir

@@ -8,6 +8,7 @@
 
 namespace remontoir {
 
+enum class ModelCompat { kAuthors, kLlamaCpp };
 enum class KvStrategy { kBucketedPreallocV2, kDynamic };
 enum class KvType { kF16, kBF16, kF32, kQ8_0 };
 enum class BatchingPolicy { kAdaptive, kFixed, kImmediate, kLegacy };
@@ -24,7 +25,7 @@ struct ModelConfig {
   double rope_freq_base_scale = 1;    // multiplies the RoPE base
   std::string repack_cache = "auto";  // a folder for packed weights; "off": none
   int64_t repack_cache_bytes_max = int64_t{16} << 30;  // of all models together
-  std::string compat;  // whose reading of an ambiguous file to follow
+  ModelCompat compat = ModelCompat::kAuthors;  // whose reading of a file to follow in doubt
 };
 
 struct ServerConfig {

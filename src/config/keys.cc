@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kTokensMax = int64_t{1} << 24;
 constexpr int64_t kCountMax = 65536;
 
+constexpr std::string_view kCompats[] = {"authors", "llama.cpp"};
 constexpr std::string_view kKvStrategies[] = {"bucketed_prealloc_v2", "dynamic"};
 constexpr std::string_view kKvTypes[] = {"f16", "bf16", "f32", "q8_0"};
 constexpr std::string_view kExpertWeights[] = {"resident", "mapped"};
@@ -80,8 +81,9 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadMemorySize(v), c.model.repack_cache_bytes_max);
      }},
-    {"model.compat", "text", "", "Whose reading of an ambiguous model file to follow",
-     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.compat); }, false},
+    {"model.compat", "authors or llama.cpp", "authors",
+     "Whose reading of a model file to follow where llama.cpp differs from the model's authors",
+     [](Config& c, const ConfigValue& v) { return Put(ReadChoice(v, kCompats), c.model.compat); }},
 
     {"server.host", "address", "127.0.0.1", "The address to listen on; 0.0.0.0 for all of them",
      [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.server.host); }},

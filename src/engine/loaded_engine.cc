@@ -64,7 +64,7 @@ Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
   const LoadOptions load = LoadOptionsOf(options, info.shape);
   const RoundLimits limits = MakeRoundLimits(info.shape, load);
   const bool float32 = options.backend.compute == ComputeMode::kF32;
-  const ModelMemory model = PlanModelMemory(file, info, load, CpuThreads(options.backend), float32,
+  const ModelMemory model = PlanModelMemory(info, load, CpuThreads(options.backend), float32,
                                             options.backend.experts_mapped);
   EnginePlan plan;
   plan.context_max = limits.context_max;
@@ -96,7 +96,7 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress) {
   LoadedModel model;
   model.file = std::make_unique<ModelFile>(std::move(file));
-  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
+  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file, options.compat));
   model.info = std::make_unique<ModelInfo>(std::move(info));
   REM_ASSIGN_OR_RETURN(model.plan,
                        PlanEngine(*model.file, *model.info, options, FreeMemoryBytes()));

@@ -15,6 +15,7 @@ struct AttentionRow {
   const float* query;  // [key_width]
   int32_t key_begin;
   int32_t key_end;
+  float score_factor = 1;  // multiplies the scores, after any soft cap
 };
 
 // One page of keys and values of the KV head, at key 64 * block of the sequence. Memory of keys

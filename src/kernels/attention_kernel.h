@@ -54,6 +54,7 @@ class AttentionKernel {
           tile.end[rows] = std::clamp(row.key_end - first_key, 0, kKvPageTokens);
           if (tile.begin[rows] >= tile.end[rows]) continue;
           tile.query[rows] = row.query;
+          tile.score_factor[rows] = row.score_factor;
           tile.sum[rows] = partial.sums + static_cast<int64_t>(r) * width;
           tile.state[rows] = partial.states + r;
           ++rows;
@@ -111,6 +112,7 @@ class AttentionKernel {
     SoftmaxState* state[kTileRowsMax];
     int begin[kTileRowsMax];  // keys of the block that the row sees
     int end[kTileRowsMax];
+    float score_factor[kTileRowsMax];
     float rescale[kTileRowsMax];  // of the sums so far
     alignas(64) float weights[kTileRowsMax][kKvPageTokens];
   };
@@ -247,12 +249,13 @@ class AttentionKernel {
   }
 
   // Sixteen scores in log2 units, minus infinity where the row doesn't look.
-  static Floats Score(const AttentionPartial& partial, Floats dots, int key, int begin, int end) {
+  static Floats Score(const AttentionPartial& partial, Floats dots, float score_factor, int key,
+                      int begin, int end) {
     if (partial.soft_cap == 0) {
-      dots = Words::Multiply(dots, Words::Set(partial.scale * scalar::kLog2E));
+      dots = Words::Multiply(dots, Words::Set(partial.scale * scalar::kLog2E * score_factor));
     } else {
       dots = Math::Tanh(Words::Multiply(dots, Words::Set(partial.scale / partial.soft_cap)));
-      dots = Words::Multiply(dots, Words::Set(partial.soft_cap * scalar::kLog2E));
+      dots = Words::Multiply(dots, Words::Set(partial.soft_cap * scalar::kLog2E * score_factor));
     }
     return Words::Select(Words::LanesBetween(key, begin, end), dots, Words::Set(kNoScore));
   }
@@ -265,7 +268,8 @@ class AttentionKernel {
     float* weights = tile->weights[row];
     Floats largest = Words::Set(kNoScore);
     for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats score = Score(partial, Words::Load(weights + key), key, begin, end);
+      const Floats score =
+          Score(partial, Words::Load(weights + key), tile->score_factor[row], key, begin, end);
       Words::Store(weights + key, score);
       largest = Words::Larger(score, largest);  // a NaN score leaves the maximum alone
     }
@@ -287,10 +291,11 @@ class AttentionKernel {
   // that no row's weights wait for the search of its maximum.
   template <int kRows>
   [[gnu::noinline]] static void WeighWhole(const AttentionPartial& partial, int row, Tile* tile) {
-    const Floats factor = Words::Set(partial.scale * scalar::kLog2E);
     float max[kRows];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
+      const Floats factor =
+          Words::Set(partial.scale * scalar::kLog2E * tile->score_factor[row + r]);
       float* weights = tile->weights[row + r];
       Floats largest = Words::Set(kNoScore);
 #pragma GCC unroll 4

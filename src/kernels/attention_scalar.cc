@@ -60,17 +60,18 @@ float ScaledDot(const AttentionPartial& partial, const float* query, const KeyBl
 
 // The scores of keys [begin, end) of a block, in log2 units.
 template <DType kType>
-void Scores(const AttentionPartial& partial, const float* query, const KeyBlock& block, int begin,
-            int end, float* scores) {
-  const float factor =
-      partial.soft_cap == 0 ? partial.scale * scalar::kLog2E : partial.scale / partial.soft_cap;
+void Scores(const AttentionPartial& partial, const AttentionRow& row, const KeyBlock& block,
+            int begin, int end, float* scores) {
+  const float* query = row.query;
+  const float factor = partial.soft_cap == 0 ? partial.scale * scalar::kLog2E * row.score_factor
+                                             : partial.scale / partial.soft_cap;
   for (int key = begin; key < end; ++key) {
     const float dot = kType == DType::kQ8_0
                           ? ScaledDot(partial, query, block, key)
                           : Dot<kType>(partial, query, block, key, 0, partial.key_width);
     float score = dot * factor;
     if (partial.soft_cap != 0) {
-      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E);
+      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E * row.score_factor);
     }
     scores[key] = score;
   }
@@ -127,7 +128,7 @@ void Partial(const AttentionPartial& partial) {
       const int end = std::clamp(row.key_end - first, 0, kKvPageTokens);
       if (begin >= end) continue;
       float weights[kKvPageTokens];
-      Scores<kType>(partial, row.query, block, begin, end, weights);
+      Scores<kType>(partial, row, block, begin, end, weights);
       const float rescale = Weigh(begin, end, weights, &state);
       Accumulate<kType>(partial, block, begin, end, weights, rescale, sum);
     }

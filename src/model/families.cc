@@ -6,12 +6,21 @@
 
 namespace remontoir {
 
+extern const Family kGemma2Family;
 extern const Family kGemma3Family;
+extern const Family kGptOssFamily;
 extern const Family kLlamaFamily;
+extern const Family kPhi3Family;
+extern const Family kQwen2Family;
+extern const Family kQwen2MoeFamily;
+extern const Family kQwen3Family;
+extern const Family kQwen3MoeFamily;
 
 namespace {
 
-constexpr std::array<const Family*, 2> kFamilies = {&kLlamaFamily, &kGemma3Family};
+constexpr std::array<const Family*, 9> kFamilies = {
+    &kLlamaFamily, &kGemma2Family,   &kGemma3Family, &kGptOssFamily,  &kPhi3Family,
+    &kQwen2Family, &kQwen2MoeFamily, &kQwen3Family,  &kQwen3MoeFamily};
 
 }  // namespace
 

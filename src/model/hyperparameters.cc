@@ -1,8 +1,11 @@
 // Checks of single values and of how they fit together.
 #include "model/hyperparameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+
+#include "model/key_reader.h"
 
 namespace remontoir {
 namespace {
@@ -16,53 +19,7 @@ constexpr uint64_t kFeedForwardWidthMax = 1 << 24;
 constexpr uint64_t kExpertsMax = 4096;
 constexpr uint64_t kContextMax = 1 << 24;
 
-// Reads "<architecture>.<name>" keys of one file.
-class KeyReader {
- public:
-  KeyReader(const ModelFile& file, std::string_view architecture)
-      : file_(file), prefix_(std::string(architecture) + ".") {}
-
-  std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
-  bool Has(std::string_view name) const { return file_.Has(Key(name)); }
-
-  Result<int32_t> Count(std::string_view name, uint64_t min, uint64_t max) const {
-    const std::string key = Key(name);
-    REM_ASSIGN_OR_RETURN(const uint64_t value, file_.GetUint(key));
-    if (value < min || value > max) {
-      return InvalidArgument(key + " = " + std::to_string(value) + ", expected " +
-                             std::to_string(min) + " ... " + std::to_string(max));
-    }
-    return static_cast<int32_t>(value);
-  }
-
-  Result<int32_t> CountOr(std::string_view name, uint64_t min, uint64_t max,
-                          int32_t fallback) const {
-    if (!Has(name)) return fallback;
-    return Count(name, min, max);
-  }
-
-  // A finite number above 0.
-  Result<double> Positive(std::string_view name) const {
-    const std::string key = Key(name);
-    REM_ASSIGN_OR_RETURN(const double value, file_.GetFloat(key));
-    if (!std::isfinite(value) || value <= 0) {
-      return InvalidArgument(key + " = " + std::to_string(value) +
-                             ", expected a finite number above 0");
-    }
-    return value;
-  }
-
-  Result<double> PositiveOr(std::string_view name, double fallback) const {
-    if (!Has(name)) return fallback;
-    return Positive(name);
-  }
-
- private:
-  const ModelFile& file_;
-  std::string prefix_;
-};
-
-Status ReadAttention(const KeyReader& keys, ModelShape& shape) {
+Status ReadHeads(const KeyReader& keys, ModelShape& shape) {
   REM_ASSIGN_OR_RETURN(shape.heads, keys.Count("attention.head_count", 1, kHeadsMax));
   REM_ASSIGN_OR_RETURN(shape.kv_heads,
                        keys.CountOr("attention.head_count_kv", 1, kHeadsMax, shape.heads));
@@ -94,22 +51,59 @@ Status ReadAttention(const KeyReader& keys, ModelShape& shape) {
   return Status::Ok();
 }
 
-Status ReadFeedForward(const KeyReader& keys, ModelShape& shape) {
-  REM_ASSIGN_OR_RETURN(shape.feed_forward_width,
-                       keys.Count("feed_forward_length", 1, kFeedForwardWidthMax));
-  REM_ASSIGN_OR_RETURN(shape.experts, keys.CountOr("expert_count", 0, kExpertsMax, 0));
-  if (shape.experts == 0) return Status::Ok();
-  REM_ASSIGN_OR_RETURN(shape.experts_used,
-                       keys.Count("expert_used_count", 1, static_cast<uint64_t>(shape.experts)));
-  REM_ASSIGN_OR_RETURN(shape.feed_forward_width,
-                       keys.CountOr("expert_feed_forward_length", 1, kFeedForwardWidthMax,
-                                    shape.feed_forward_width));
+Status ReadScores(const KeyReader& keys, const Family& family, ModelShape& shape) {
+  const bool odd_scale = family.layers_of_odd_query_scale == shape.layers;
+  const int32_t squared = odd_scale ? std::max(1, shape.width / shape.heads) : shape.key_width;
+  shape.attention_scale = 1 / std::sqrt(static_cast<float>(squared));
+  if (keys.Has("attention.scale")) {
+    REM_ASSIGN_OR_RETURN(const double scale, keys.Positive("attention.scale"));
+    shape.attention_scale = static_cast<float>(scale);
+  }
+  REM_ASSIGN_OR_RETURN(shape.attention_soft_cap,
+                       keys.CapOr("attn_logit_softcapping", family.attention_soft_cap));
+  REM_ASSIGN_OR_RETURN(shape.logit_soft_cap,
+                       keys.CapOr("final_logit_softcapping", family.logit_soft_cap));
   return Status::Ok();
 }
 
+Status ReadExperts(const KeyReader& keys, const Family& family, ModelShape& shape) {
+  const bool may_have = !NameOf(family.layer, TensorRole::kRouter).empty();
+  const bool may_lack = !NameOf(family.layer, TensorRole::kDown).empty();
+  if (may_lack) {
+    REM_ASSIGN_OR_RETURN(shape.experts,
+                         keys.CountOr("expert_count", 0, may_have ? kExpertsMax : 0, 0));
+  } else {
+    REM_ASSIGN_OR_RETURN(shape.experts, keys.Count("expert_count", 1, kExpertsMax));
+  }
+  if (shape.experts == 0) return Status::Ok();
+  REM_ASSIGN_OR_RETURN(shape.experts_used,
+                       keys.Count("expert_used_count", 1, static_cast<uint64_t>(shape.experts)));
+  REM_ASSIGN_OR_RETURN(shape.expert_width,
+                       keys.CountOr("expert_feed_forward_length", 1, kFeedForwardWidthMax,
+                                    shape.feed_forward_width));
+  REM_ASSIGN_OR_RETURN(shape.renormalise_gates,
+                       keys.FlagOr("expert_weights_norm", family.renormalise_gates));
+  if (!NameOf(family.layer, TensorRole::kSharedExpertDown).empty()) {
+    REM_ASSIGN_OR_RETURN(shape.shared_expert_width,
+                         keys.CountOr("expert_shared_feed_forward_length", 1, kFeedForwardWidthMax,
+                                      shape.feed_forward_width));
+  }
+  return Status::Ok();
+}
+
+Status ReadFeedForward(const KeyReader& keys, const Family& family, ModelShape& shape) {
+  REM_ASSIGN_OR_RETURN(shape.feed_forward_width,
+                       keys.Count("feed_forward_length", 1, kFeedForwardWidthMax));
+  return ReadExperts(keys, family, shape);
+}
+
 Status ReadWindow(const KeyReader& keys, const Family& family, ModelShape& shape) {
-  if (family.window_period == 0) return Status::Ok();
-  REM_ASSIGN_OR_RETURN(shape.window, keys.Count("attention.sliding_window", 1, kContextMax));
+  if (family.windows == Windows::kNone) return Status::Ok();
+  if (family.windows == Windows::kOptional) {
+    REM_ASSIGN_OR_RETURN(shape.window, keys.CountOr("attention.sliding_window", 0, kContextMax, 0));
+  } else {
+    REM_ASSIGN_OR_RETURN(shape.window, keys.Count("attention.sliding_window", 1, kContextMax));
+  }
   REM_ASSIGN_OR_RETURN(shape.window_period, keys.CountOr("attention.sliding_window_pattern", 1,
                                                          kLayersMax, family.window_period));
   return Status::Ok();
@@ -159,8 +153,9 @@ Result<ModelShape> ReadHyperparameters(const ModelFile& file, const Family& fami
   }
   REM_ASSIGN_OR_RETURN(shape.width, keys.Count("embedding_length", 1, kWidthMax));
   REM_ASSIGN_OR_RETURN(shape.context_trained, keys.Count("context_length", 1, kContextMax));
-  REM_RETURN_IF_ERROR(ReadAttention(keys, shape));
-  REM_RETURN_IF_ERROR(ReadFeedForward(keys, shape));
+  REM_RETURN_IF_ERROR(ReadHeads(keys, shape));
+  REM_RETURN_IF_ERROR(ReadScores(keys, family, shape));
+  REM_RETURN_IF_ERROR(ReadFeedForward(keys, family, shape));
   REM_ASSIGN_OR_RETURN(const double epsilon, keys.Positive("attention.layer_norm_rms_epsilon"));
   shape.norm_epsilon = static_cast<float>(epsilon);
   if (family.embedding_times_root_width) {
@@ -169,7 +164,7 @@ Result<ModelShape> ReadHyperparameters(const ModelFile& file, const Family& fami
   REM_RETURN_IF_ERROR(ReadWindow(keys, family, shape));
   REM_RETURN_IF_ERROR(ReadVocabularySize(file, family, keys, shape));
   REM_RETURN_IF_ERROR(ReadRopeScaling(file, family, shape).status());
-  REM_RETURN_IF_ERROR(ReadWindowedRopeScaling(file, family).status());
+  REM_RETURN_IF_ERROR(ReadWindowedRopeScaling(file, family, shape).status());
   return shape;
 }
 
@@ -187,6 +182,7 @@ Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
     scaling.kind = RopeScaling::Kind::kLinear;
   } else if (kind == "yarn") {
     scaling.kind = RopeScaling::Kind::kYarn;
+    scaling.yarn_range_is_whole = family.yarn_range_is_whole;
     REM_ASSIGN_OR_RETURN(const int32_t original,
                          keys.CountOr("rope.scaling.original_context_length", 1, kContextMax,
                                       shape.context_trained));
@@ -202,11 +198,16 @@ Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
   return scaling;
 }
 
-Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family& family) {
+Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family& family,
+                                            const ModelShape& shape) {
   const KeyReader keys(file, family.architecture);
   RopeScaling scaling;
-  REM_ASSIGN_OR_RETURN(scaling.base,
-                       keys.PositiveOr("rope.freq_base_swa", family.windowed_rope_base));
+  if (family.windowed_rope_base > 0) {
+    scaling.base = family.windowed_rope_base;
+  } else {
+    REM_ASSIGN_OR_RETURN(scaling, ReadRopeScaling(file, family, shape));
+  }
+  REM_ASSIGN_OR_RETURN(scaling.base, keys.PositiveOr("rope.freq_base_swa", scaling.base));
   return scaling;
 }
 

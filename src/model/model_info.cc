@@ -7,10 +7,10 @@
 
 namespace remontoir {
 
-Result<ModelInfo> ReadModelInfo(const ModelFile& file) {
+Result<ModelInfo> ReadModelInfo(const ModelFile& file, Compat compat) {
   REM_ASSIGN_OR_RETURN(const std::string_view architecture, file.GetString("general.architecture"));
   ModelInfo info;
-  info.family = FindFamily(architecture);
+  info.family = FindFamily(architecture, compat);
   if (info.family == nullptr) {
     std::string known;
     for (const Family* family : Families()) {

@@ -35,7 +35,7 @@ class WeightLoader {
     REM_ASSIGN_OR_RETURN(weights.output, Add(output != nullptr ? output : embedding));
     REM_ASSIGN_OR_RETURN(weights.output_norm, Add(tensors_.Global(TensorRole::kOutputNorm)));
     for (int layer = 0; layer < shape.layers; ++layer) {
-      REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer, shape));
+      REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer));
       weights.layers.push_back(loaded);
     }
     backend_.PackWeights([this](WeightId id, int64_t done_bytes, int64_t total_bytes) {
@@ -57,30 +57,42 @@ class WeightLoader {
   }
 
  private:
-  Result<LayerWeights> LoadLayer(int layer, const ModelShape& shape) {
-    const bool dense = shape.experts == 0;
+  Result<LayerWeights> LoadLayer(int layer) {
     LayerWeights weights;
     const struct {
       TensorRole role;
       WeightId& id;
     } parts[] = {
         {TensorRole::kAttentionNorm, weights.attention_norm},
-        {TensorRole::kQuery, weights.query},
-        {TensorRole::kKey, weights.key},
-        {TensorRole::kValue, weights.value},
-        {TensorRole::kQueryBias, weights.query_bias},
-        {TensorRole::kKeyBias, weights.key_bias},
-        {TensorRole::kValueBias, weights.value_bias},
+        {TensorRole::kQuery, weights.query.matrix},
+        {TensorRole::kKey, weights.key.matrix},
+        {TensorRole::kValue, weights.value.matrix},
+        {TensorRole::kQueryBias, weights.query.bias},
+        {TensorRole::kKeyBias, weights.key.bias},
+        {TensorRole::kValueBias, weights.value.bias},
         {TensorRole::kQueryNorm, weights.query_norm},
         {TensorRole::kKeyNorm, weights.key_norm},
-        {TensorRole::kAttentionOutput, weights.attention_output},
+        {TensorRole::kSinkLogits, weights.sink_logits},
+        {TensorRole::kAttentionOutput, weights.attention_output.matrix},
+        {TensorRole::kAttentionOutputBias, weights.attention_output.bias},
         {TensorRole::kAttentionPostNorm, weights.attention_post_norm},
         {TensorRole::kFeedForwardNorm, weights.feed_forward_norm},
         {TensorRole::kFeedForwardPostNorm, weights.feed_forward_post_norm},
-        {TensorRole::kRouter, weights.router},
-        {dense ? TensorRole::kGate : TensorRole::kExpertGate, weights.gate},
-        {dense ? TensorRole::kUp : TensorRole::kExpertUp, weights.up},
-        {dense ? TensorRole::kDown : TensorRole::kExpertDown, weights.down},
+        {TensorRole::kGate, weights.dense.gate.matrix},
+        {TensorRole::kUp, weights.dense.up.matrix},
+        {TensorRole::kDown, weights.dense.down.matrix},
+        {TensorRole::kRouter, weights.router.matrix},
+        {TensorRole::kRouterBias, weights.router.bias},
+        {TensorRole::kExpertGate, weights.experts.gate.matrix},
+        {TensorRole::kExpertUp, weights.experts.up.matrix},
+        {TensorRole::kExpertDown, weights.experts.down.matrix},
+        {TensorRole::kExpertGateBias, weights.experts.gate.bias},
+        {TensorRole::kExpertUpBias, weights.experts.up.bias},
+        {TensorRole::kExpertDownBias, weights.experts.down.bias},
+        {TensorRole::kSharedExpertRouter, weights.shared_expert_router},
+        {TensorRole::kSharedExpertGate, weights.shared_expert.gate.matrix},
+        {TensorRole::kSharedExpertUp, weights.shared_expert.up.matrix},
+        {TensorRole::kSharedExpertDown, weights.shared_expert.down.matrix},
     };
     for (const auto& part : parts) {
       const TensorInfo* tensor = tensors_.Layer(layer, part.role);
@@ -152,10 +164,12 @@ Result<std::unique_ptr<ModelRunner>> LoadModel(const ModelFile& file, const Mode
   REM_ASSIGN_OR_RETURN(const RopeScaling scaling, ReadRopeScaling(file, *info.family, shape));
   shape.rope =
       MakeRope(info.family->rope_pairing, shape.rotary_width, scaling, factors, options.rope);
-  if (shape.window_period > 0) {
-    REM_ASSIGN_OR_RETURN(const RopeScaling windowed, ReadWindowedRopeScaling(file, *info.family));
-    shape.windowed_rope =
-        MakeRope(info.family->rope_pairing, shape.rotary_width, windowed, {}, options.rope);
+  if (shape.window > 0) {
+    REM_ASSIGN_OR_RETURN(const RopeScaling windowed,
+                         ReadWindowedRopeScaling(file, *info.family, shape));
+    const bool own_base = info.family->windowed_rope_base > 0;
+    shape.windowed_rope = MakeRope(info.family->rope_pairing, shape.rotary_width, windowed,
+                                   own_base ? std::vector<float>() : factors, options.rope);
   }
   const KvLayout layout = MakeKvLayout(shape, options.kv_type);
   WeightLoader loader(file, info.tensors, *backend,

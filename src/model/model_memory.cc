@@ -17,9 +17,8 @@ int64_t Clamped(__int128 bytes) {
 
 }  // namespace
 
-ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
-                            const LoadOptions& options, int32_t workers, bool float32,
-                            bool experts_mapped) {
+ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, int32_t workers,
+                            bool float32, bool experts_mapped) {
   const TensorInfo* embedding = info.tensors.Global(TensorRole::kTokenEmbedding);
   ModelMemory memory;
   memory.mapped_bytes = embedding->view.size_bytes;
@@ -27,23 +26,23 @@ ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
   __int128 weights = 0;
   __int128 experts = 0;
   int64_t panel_bytes_max = 0;  // of mapped matrices: each worker packs one at a time
-  for (const TensorInfo& tensor : file.tensors()) {
+  info.tensors.ForEach([&](const TensorInfo& tensor) {
     const TensorView& view = tensor.view;
-    if (tensor.name == embedding->name && !info.shape.tied_embedding) continue;
+    if (&tensor == embedding && !info.shape.tied_embedding) return;
     if (view.rank == 1) {
       weights += view.columns() * static_cast<int64_t>(sizeof(float));
-      continue;
+      return;
     }
     const PackedLayout layout = PlanPacking(view.type, view.shape[1], view.columns(), float32);
     if (view.rank == 3 && experts_mapped) {
       memory.mapped_expert_bytes += view.size_bytes;
       panel_bytes_max = std::max(panel_bytes_max, layout.panel_bytes);
-      continue;
+      return;
     }
     const __int128 bytes = static_cast<__int128>(layout.bytes()) * view.shape[2];
     weights += bytes;
     if (view.rank == 3) experts += bytes;
-  }
+  });
   memory.mapped_bytes += memory.mapped_expert_bytes;
   memory.weights_bytes = Clamped(weights);
   memory.expert_bytes = Clamped(experts);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "formats/model_file.h"
 #include "model/model_info.h"
 #include "model/model_loader.h"
 
@@ -18,10 +17,9 @@ struct ModelMemory {
   int64_t activation_bytes = 0;  // for any round of these options; a bound
 };
 
-// `file` may be open by its header. workers: the threads that will compute. With `float32` weights
-// are packed and computed in it; with `experts_mapped` experts' matrices stay in the file.
-ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
-                            const LoadOptions& options, int32_t workers, bool float32,
-                            bool experts_mapped);
+// The file may be open by its header. workers: the threads that will compute. With `float32`
+// weights are packed and computed in it; with `experts_mapped` experts' matrices stay in the file.
+ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, int32_t workers,
+                            bool float32, bool experts_mapped);
 
 }  // namespace remontoir

@@ -1,7 +1,7 @@
 // A transformer as operations: attention and feed-forward blocks over one residual stream.
 #include "model/program_builder.h"
 
-#include <cmath>
+#include <string>
 
 namespace remontoir {
 namespace {
@@ -16,12 +16,18 @@ class Builder {
     values_ = program_.AddActivation("values", shape.kv_heads * shape.value_width);
     attended_ = program_.AddActivation("attended", shape.heads * shape.value_width);
     block_out_ = program_.AddActivation("block out", shape.width);
-    const RowSpace inner = shape.experts > 0 ? RowSpace::kExperts : RowSpace::kTokens;
-    gate_ = program_.AddActivation("gate", shape.feed_forward_width, inner);
-    up_ = program_.AddActivation("up", shape.feed_forward_width, inner);
+    dense_ = AddInner(AnyLayer(&ModelShape::HasDense), "", shape.feed_forward_width);
+    shared_ =
+        AddInner(AnyLayer(&ModelShape::HasSharedExpert), "shared ", shape.shared_expert_width);
     if (shape.experts > 0) {
       router_ = program_.AddActivation("router", shape.experts);
+      experts_.gate = program_.AddActivation("expert gate", shape.expert_width, RowSpace::kExperts);
+      experts_.up = program_.AddActivation("expert up", shape.expert_width, RowSpace::kExperts);
       expert_out_ = program_.AddActivation("expert out", shape.width, RowSpace::kExperts);
+    }
+    if (shape.shared_expert_width > 0) {
+      shared_router_ = program_.AddActivation("shared router", 1);
+      shared_out_ = program_.AddActivation("shared out", shape.width);
     }
     last_ = program_.AddActivation("last", shape.width, RowSpace::kLogits);
   }
@@ -29,23 +35,42 @@ class Builder {
   Program Build(const ModelWeights& weights) && {
     Add(EmbedOp{.table = weights.embedding, .out = stream_, .scale = shape_.embedding_scale});
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      AddAttention(layer, weights.layers[layer]);
-      if (shape_.experts > 0) {
-        AddExpertFeedForward(layer, weights.layers[layer]);
-      } else {
-        AddDenseFeedForward(weights.layers[layer]);
-      }
+      const LayerWeights& layer_weights = weights.layers[static_cast<size_t>(layer)];
+      AddAttention(layer, layer_weights);
+      AddFeedForward(layer, layer_weights);
     }
     Add(GatherLogitRowsOp{.in = stream_, .out = last_});
     AddNorm(last_, last_, weights.output_norm);
     // Its errors go straight into the logits, and few rows ask for them.
-    Add(LogitsOp{.in = last_, .weight = weights.output, .fine_activations = fine_but_experts_});
+    Add(LogitsOp{.in = last_,
+                 .weight = weights.output,
+                 .soft_cap = shape_.logit_soft_cap,
+                 .fine_activations = fine_but_experts_});
     program_.vocabulary_size = shape_.vocabulary_size;
     program_.experts_used_max = shape_.experts_used;
     return std::move(program_);
   }
 
  private:
+  // What a gated feed-forward block has between its products.
+  struct Inner {
+    ActivationId gate = kNoActivation;
+    ActivationId up = kNoActivation;
+  };
+
+  bool AnyLayer(bool (ModelShape::*has)(int32_t) const) const {
+    for (int32_t layer = 0; layer < shape_.layers; ++layer) {
+      if ((shape_.*has)(layer)) return true;
+    }
+    return false;
+  }
+
+  Inner AddInner(bool wanted, const std::string& name, int32_t width) {
+    if (!wanted) return {};
+    return {program_.AddActivation(name + "gate", width),
+            program_.AddActivation(name + "up", width)};
+  }
+
   void Add(Operation operation) { program_.operations.push_back(std::move(operation)); }
 
   void AddNorm(ActivationId in, ActivationId out, WeightId weight, int32_t group_width) {
@@ -66,20 +91,26 @@ class Builder {
     Add(AddOp{.in = block_out_, .inout = stream_});
   }
 
-  void AddProduct(ActivationId in, WeightId weight, ActivationId out, bool fine = false) {
+  static MatMulOp::Product ProductOf(const LinearWeights& weights, ActivationId out,
+                                     bool fine = false) {
+    return {.weight = weights.matrix, .out = out, .bias = weights.bias, .fine_activations = fine};
+  }
+
+  void AddProduct(ActivationId in, const LinearWeights& weights, ActivationId out,
+                  bool fine = false) {
     MatMulOp product{.in = in, .products = {}, .product_count = 1};
-    product.products[0] = {.weight = weight, .out = out, .fine_activations = fine};
+    product.products[0] = ProductOf(weights, out, fine);
     Add(product);
   }
 
   void AddAttention(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.attention_norm);
     MatMulOp projections{.in = normed_, .products = {}, .product_count = 3};
-    projections.products[0] = {weights.query, queries_, weights.query_bias, fine_but_experts_};
+    projections.products[0] = ProductOf(weights.query, queries_, fine_but_experts_);
     // An error in a key or value stays in its page and meets every later row: measured on a small
     // model, a quarter of all that 8-bit activations do to the logits, for 6 % of the products.
-    projections.products[1] = {weights.key, keys_, weights.key_bias, true};
-    projections.products[2] = {weights.value, values_, weights.value_bias, true};
+    projections.products[1] = ProductOf(weights.key, keys_, true);
+    projections.products[2] = ProductOf(weights.value, values_, true);
     Add(projections);
     if (weights.query_norm != kNoWeight) {
       AddNorm(queries_, queries_, weights.query_norm, shape_.key_width);
@@ -96,42 +127,60 @@ class Builder {
                     .out = attended_,
                     .layer = layer,
                     .heads = shape_.heads,
-                    .scale = 1 / std::sqrt(static_cast<float>(shape_.key_width)),
-                    .window = windowed ? shape_.window : 0});
+                    .scale = shape_.attention_scale,
+                    .soft_cap = shape_.attention_soft_cap,
+                    .window = windowed ? shape_.window : 0,
+                    .sink_logits = weights.sink_logits});
     AddProduct(attended_, weights.attention_output, block_out_, fine_but_experts_);
     AddToStream(weights.attention_post_norm);
   }
 
-  void AddDenseFeedForward(const LayerWeights& weights) {
+  void AddFeedForward(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.feed_forward_norm);
-    MatMulOp inner{.in = normed_, .products = {}, .product_count = 2};
-    inner.products[0] = {.weight = weights.gate, .out = gate_};
-    inner.products[1] = {.weight = weights.up, .out = up_};
-    Add(inner);
-    Add(GatedActivationOp{.gate = gate_, .up = up_, .out = gate_, .kind = family_.gate});
-    // Gated values are the most uneven: in 8 bits their large ones drown the small ones of a block.
-    AddProduct(gate_, weights.down, block_out_, true);
+    if (shape_.HasDense(layer)) AddGated(weights.dense, dense_, block_out_);
+    if (shape_.HasExperts(layer)) AddExperts(layer, weights);
+    if (shape_.HasSharedExpert(layer)) AddSharedExpert(weights);
     AddToStream(weights.feed_forward_post_norm);
   }
 
-  void AddExpertFeedForward(int layer, const LayerWeights& weights) {
-    AddNorm(stream_, normed_, weights.feed_forward_norm);
+  void AddGated(const FeedForwardWeights& weights, const Inner& inner, ActivationId out) {
+    MatMulOp products{.in = normed_, .products = {}, .product_count = 2};
+    products.products[0] = ProductOf(weights.gate, inner.gate);
+    products.products[1] = ProductOf(weights.up, inner.up);
+    Add(products);
+    Add(GatedActivationOp{
+        .gate = inner.gate, .up = inner.up, .out = inner.gate, .kind = family_.gate});
+    // Gated values are the most uneven: in 8 bits their large ones drown the small ones of a block.
+    AddProduct(inner.gate, weights.down, out, true);
+  }
+
+  void AddExperts(int layer, const LayerWeights& weights) {
     AddProduct(normed_, weights.router, router_);
     Add(RouteOp{.logits = router_,
                 .experts = shape_.experts,
                 .experts_used = shape_.experts_used,
-                .renormalise = family_.renormalise_gates,
+                .renormalise = shape_.renormalise_gates,
                 .layer = layer});
-    GroupedMatMulOp inner{.in = normed_, .products = {}, .product_count = 2};
-    inner.products[0] = {.weight = weights.gate, .out = gate_};
-    inner.products[1] = {.weight = weights.up, .out = up_};
-    Add(inner);
-    Add(GatedActivationOp{.gate = gate_, .up = up_, .out = gate_, .kind = family_.gate});
-    GroupedMatMulOp down{.in = gate_, .products = {}, .product_count = 1};
-    down.products[0] = {.weight = weights.down, .out = expert_out_};
+    GroupedMatMulOp products{.in = normed_, .products = {}, .product_count = 2};
+    products.products[0] = ProductOf(weights.experts.gate, experts_.gate);
+    products.products[1] = ProductOf(weights.experts.up, experts_.up);
+    Add(products);
+    Add(GatedActivationOp{
+        .gate = experts_.gate, .up = experts_.up, .out = experts_.gate, .kind = family_.gate});
+    GroupedMatMulOp down{.in = experts_.gate, .products = {}, .product_count = 1};
+    down.products[0] = ProductOf(weights.experts.down, expert_out_);
     Add(down);
     Add(ExpertCombineOp{.in = expert_out_, .out = block_out_});
-    AddToStream(weights.feed_forward_post_norm);
+  }
+
+  // Joins what the chosen experts gave.
+  void AddSharedExpert(const LayerWeights& weights) {
+    AddGated(weights.shared_expert, shared_, shared_out_);
+    if (has_shared_router_) {
+      AddProduct(normed_, {.matrix = weights.shared_expert_router}, shared_router_);
+      Add(SigmoidGateOp{.gate = shared_router_, .inout = shared_out_});
+    }
+    Add(AddOp{.in = shared_out_, .inout = block_out_});
   }
 
   const Family& family_;
@@ -139,10 +188,14 @@ class Builder {
   // A router turns a small error into another expert; attention and the head are the smaller part
   // of such a model.
   const bool fine_but_experts_ = shape_.experts > 0;
+  const bool has_shared_router_ = !NameOf(family_.layer, TensorRole::kSharedExpertRouter).empty();
   Program program_;
-  ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, gate_, up_, last_;
+  ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, last_;
+  Inner dense_, experts_, shared_;
   ActivationId router_ = kNoActivation;
   ActivationId expert_out_ = kNoActivation;
+  ActivationId shared_router_ = kNoActivation;
+  ActivationId shared_out_ = kNoActivation;
 };
 
 }  // namespace

@@ -10,25 +10,37 @@
 
 namespace remontoir {
 
+// Parts that a model lacks stay kNoWeight.
+
+// A matrix, or one an expert, and its bias.
+struct LinearWeights {
+  WeightId matrix = kNoWeight;
+  WeightId bias = kNoWeight;
+};
+
+struct FeedForwardWeights {
+  LinearWeights gate;
+  LinearWeights up;
+  LinearWeights down;
+};
+
 struct LayerWeights {
   WeightId attention_norm = kNoWeight;
-  WeightId query = kNoWeight;
-  WeightId key = kNoWeight;
-  WeightId value = kNoWeight;
-  WeightId query_bias = kNoWeight;
-  WeightId key_bias = kNoWeight;
-  WeightId value_bias = kNoWeight;
-  WeightId query_norm = kNoWeight;  // optional parts stay kNoWeight
+  LinearWeights query;
+  LinearWeights key;
+  LinearWeights value;
+  WeightId query_norm = kNoWeight;
   WeightId key_norm = kNoWeight;
-  WeightId attention_output = kNoWeight;
+  WeightId sink_logits = kNoWeight;
+  LinearWeights attention_output;
   WeightId attention_post_norm = kNoWeight;
   WeightId feed_forward_norm = kNoWeight;
   WeightId feed_forward_post_norm = kNoWeight;
-  // Dense: gate, up, down matrices; experts: the same of every expert, and a router.
-  WeightId gate = kNoWeight;
-  WeightId up = kNoWeight;
-  WeightId down = kNoWeight;
-  WeightId router = kNoWeight;
+  FeedForwardWeights dense;
+  LinearWeights router;
+  FeedForwardWeights experts;
+  WeightId shared_expert_router = kNoWeight;
+  FeedForwardWeights shared_expert;
 };
 
 struct ModelWeights {

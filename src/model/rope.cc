@@ -34,8 +34,12 @@ RopeParams MakeRope(RopePairing pairing, int32_t rotary_width, const RopeScaling
   rope.pairing = pairing;
   if (scaling.kind == RopeScaling::Kind::kYarn) {
     const double context = scaling.original_context;
-    low = std::floor(TurningIndex(scaling.beta_fast, rotary_width, base, context));
-    high = std::ceil(TurningIndex(scaling.beta_slow, rotary_width, base, context));
+    low = TurningIndex(scaling.beta_fast, rotary_width, base, context);
+    high = TurningIndex(scaling.beta_slow, rotary_width, base, context);
+    if (scaling.yarn_range_is_whole) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
     low = std::max(low, 0.0);
     high = std::min(high, rotary_width - 1.0);
     rope.magnitude =

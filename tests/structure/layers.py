@@ -9,7 +9,8 @@ FILE_LINES_MAX = 600
 
 # A family of models is one file of flags and tensor names, src/model/<family>.cc: nothing else may ask
 # which family it serves.
-FAMILIES = ("llama", "mixtral", "mistral", "qwen", "gemma", "phi", "deepseek", "grok", "gptoss", "smollm")
+FAMILIES = ("llama", "mixtral", "mistral", "qwen", "gemma", "phi", "deepseek", "grok", "gpt[-_]?oss",
+            "smollm")
 FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z])", re.IGNORECASE)
 # Files whose business is a list of names that stand in model files, and why.
 FAMILY_NAMES_ALLOWED = {
@@ -90,7 +91,7 @@ def family_violations(name, text):
     """Lines of code (comments don't count) that name a model family outside its own file."""
     if name in FAMILY_NAMES_ALLOWED:
         return
-    own = pathlib.PurePath(name).stem if name.startswith("model/") and name.endswith(".cc") else ""
+    own = pathlib.PurePath(name).stem.replace("_", "") if name.startswith("model/") and name.endswith(".cc") else ""
 
     def blank_comment(match):
         part = match.group(0)
@@ -100,7 +101,7 @@ def family_violations(name, text):
     for number, line in enumerate(code.splitlines(), start=1):
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", line)
         for match in FAMILY_WORD.finditer(words):
-            if not own.startswith(match.group(1).lower()):
+            if not own.startswith(re.sub("[-_]", "", match.group(1).lower())):
                 yield number, f"names the model family {match.group(1)} outside src/model/<family>.cc"
 
 

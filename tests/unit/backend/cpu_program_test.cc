@@ -63,6 +63,10 @@ std::vector<Case> Cases() {
       {"query width", false, [](Program* p) { First<AttentionOp>(p).heads = 6; }, "queries"},
       {"attention onto queries", false,
        [](Program* p) { First<AttentionOp>(p).out = First<AttentionOp>(p).queries; }, "queries"},
+      {"rotary place", false, [](Program* p) { First<RopeIntoKvOp>(p).rotary_begin = 8; },
+       "rotated values from 8 on"},
+      {"temperature", false, [](Program* p) { First<AttentionOp>(p).temperature_length = 1; },
+       "temperature length 1"},
       {"gate width", false,
        [=](Program* p) { First<GatedActivationOp>(p).up = First<NormOp>(p).in; }, "stream"},
       {"sum of other rows", false, [](Program* p) { First<AddOp>(p).in = First<LogitsOp>(p).in; },
@@ -73,6 +77,16 @@ std::vector<Case> Cases() {
       {"more experts than planned", true, [](Program* p) { p->experts_used_max = 1; },
        "at most 1 planned"},
       {"router width", true, [](Program* p) { First<RouteOp>(p).experts = 5; }, "routes"},
+      {"uneven expert groups", true, [](Program* p) { First<RouteOp>(p).groups = 3; },
+       "1 of 3 groups"},
+      {"experts of too few groups", true,
+       [](Program* p) {
+         First<RouteOp>(p).groups = 4;
+         First<RouteOp>(p).groups_used = 1;
+       },
+       "2 experts of 1 of 4 groups"},
+      {"choice bias width", true,
+       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "64 values"},
       {"dense matrix as expert", true,
        [](Program* p) {
          First<GroupedMatMulOp>(p).products[0].weight = First<MatMulOp>(p).products[0].weight;

@@ -23,6 +23,7 @@ struct AttentionCase {
   int window = 0;
   float soft_cap = 0;
   bool sink = false;
+  float score_factor_step = 0;  // from one position's score factor to the next one's
 };
 
 constexpr AttentionCase kCases[] = {
@@ -48,6 +49,9 @@ constexpr AttentionCase kCases[] = {
     {"q8_0_window_across_a_partial", DType::kQ8_0, 64, 96, 2, 4, 1100, 100},
     {"all_of_it_in_q8_0", DType::kQ8_0, 48, 48, 4, 8, 1500, 1100, 30, true},
     {"all_of_it", DType::kBF16, 48, 48, 4, 8, 1500, 1100, 30, true},
+    {"score_factors", DType::kF32, 64, 64, 3, 6, 200, 0, 0, false, 0.125F},
+    {"score_factors_of_whole_blocks", DType::kF16, 64, 64, 2, 4, 1100, 0, 0, false, 0.125F},
+    {"score_factors_after_a_cap", DType::kBF16, 64, 64, 3, 8, 300, 0, 5, false, 0.125F},
 };
 
 // The pages of one head. What no token was stored to is NaN in every type.
@@ -101,6 +105,7 @@ struct Row {
   int32_t begin;
   int32_t end;
   float sink;
+  float score_factor;
 };
 
 std::vector<Row> Rows(const AttentionCase& c) {
@@ -111,7 +116,8 @@ std::vector<Row> Rows(const AttentionCase& c) {
     for (int h = 0; h < c.heads; ++h) {
       const auto seed = static_cast<uint64_t>(p * c.heads + h);
       rows.push_back({Normals(static_cast<size_t>(c.key_width), seed), begin, end,
-                      static_cast<float>(h) - 1.5F});
+                      static_cast<float>(h) - 1.5F,
+                      1 + static_cast<float>(p) * c.score_factor_step});
     }
   }
   return rows;
@@ -127,7 +133,7 @@ std::vector<float> Attend(const KernelTable& table, const AttentionCase& c, cons
   int32_t begin = c.keys;
   int32_t end = 0;
   for (const Row& row : rows) {
-    inputs.push_back({row.query.data(), row.begin, row.end});
+    inputs.push_back({row.query.data(), row.begin, row.end, row.score_factor});
     begin = std::min(begin, row.begin);
     end = std::max(end, row.end);
   }
@@ -179,6 +185,7 @@ std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
     score *= static_cast<double>(ScaleOf(c));
     const auto cap = static_cast<double>(c.soft_cap);
     if (cap != 0) score = cap * std::tanh(score / cap);
+    score *= static_cast<double>(row.score_factor);
     scores.push_back(score);
     max = std::max(max, score);
   }
