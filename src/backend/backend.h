@@ -86,6 +86,8 @@ class Backend : public KvStore {
   // tensor.
   virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) = 0;
+  // One a head: packed whatever experts are.
+  virtual Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddVector(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) = 0;
 

@@ -66,6 +66,10 @@ class CpuBackend final : public Backend, private TileJob {
     REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddExpertMatrices(view, name);
   }
+  Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) override {
+    REM_CHECK(!packed_, "weights come before PackWeights");
+    return weights_.AddHeadMatrices(view, name);
+  }
   Result<WeightId> AddVector(const TensorView& view, const std::string& name) override {
     REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddVector(view, name);

@@ -2,6 +2,7 @@
 #include "backend/cpu_experts.h"
 
 #include <algorithm>
+#include <string>
 
 #include "backend/cpu_row_steps.h"
 
@@ -125,6 +126,31 @@ void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t expert
   routing->token_of_row.resize(pairs);
   routing->first_row.reserve(static_cast<size_t>(experts_max) + 1);
   routing->active.reserve(static_cast<size_t>(experts_max));
+}
+
+Result<RoutingRule> PlanRouting(const RouteOp& op, int32_t experts_used_max) {
+  if (op.experts_used < 1 || op.experts_used > op.experts || op.experts_used > experts_used_max) {
+    return InvalidArgument(std::to_string(op.experts_used) + " of " + std::to_string(op.experts) +
+                           " experts, at most " + std::to_string(experts_used_max) + " planned");
+  }
+  if (op.groups < 1 || op.groups > kExpertGroupsMax || op.experts % op.groups != 0 ||
+      op.groups_used < 1 || op.groups_used > op.groups ||
+      op.experts / op.groups * op.groups_used < op.experts_used) {
+    return InvalidArgument(std::to_string(op.experts_used) + " experts of " +
+                           std::to_string(op.groups_used) + " of " + std::to_string(op.groups) +
+                           " groups");
+  }
+  if (op.choice_bias != kNoWeight && op.score != RouterScore::kSigmoid) {
+    return InvalidArgument("a bias of the choice goes with sigmoids");
+  }
+  return RoutingRule{.experts = op.experts,
+                     .used = op.experts_used,
+                     .renormalise = op.renormalise,
+                     .score = op.score,
+                     .soft_cap = op.soft_cap,
+                     .scale = op.weight_scale,
+                     .groups = op.groups,
+                     .groups_used = op.groups_used};
 }
 
 std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,

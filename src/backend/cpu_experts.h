@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/cpu_step.h"
+#include "base/status.h"
 #include "kernels/routing.h"
 
 namespace remontoir {
@@ -12,6 +13,9 @@ namespace remontoir {
 // Makes room for routing `tokens_max` rows to `experts_used_max` of at most `experts_max`.
 void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t experts_max,
                     RoutingState* routing);
+
+// The rule of an operation, whose numbers must fit together, without its bias.
+Result<RoutingRule> PlanRouting(const RouteOp& op, int32_t experts_used_max);
 
 // Chooses experts row by row.
 std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,

@@ -361,7 +361,7 @@ class HeadMatMulStep final : public Step {
     return grid_.tiles() * product_.heads;
   }
 
-  void RunTile(int32_t tile, int32_t worker) override {
+  void RunTile(int32_t tile, int32_t) override {
     const int32_t head = tile / grid_.tiles();
     const int32_t local = tile % grid_.tiles();
     ProductTile piece;
@@ -376,7 +376,6 @@ class HeadMatMulStep final : public Step {
     piece.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - piece.in_row));
     piece.in_column = head * product_.in_run;
     piece.out_column = head * product_.out_run;
-    piece.panel_scratch = round_.PanelScratch(worker);
     RunProductTile(*round_.kernels, piece);
   }
 

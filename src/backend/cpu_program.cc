@@ -519,30 +519,11 @@ Status Compiler::CompileOp(const AddOp& op) {
 Status Compiler::CompileOp(const RouteOp& op) {
   REM_ASSIGN_OR_RETURN(ActivationMatrix * logits, Find(op.logits));
   REM_RETURN_IF_ERROR(CheckFit(*logits, RowSpace::kTokens, op.experts));
-  if (op.experts_used < 1 || op.experts_used > op.experts ||
-      op.experts_used > program_.experts_used_max) {
-    return InvalidArgument("routing by " + logits->name + ": " + std::to_string(op.experts_used) +
-                           " of " + std::to_string(op.experts) + " experts, at most " +
-                           std::to_string(program_.experts_used_max) + " planned");
-  }
-  if (op.groups < 1 || op.groups > kExpertGroupsMax || op.experts % op.groups != 0 ||
-      op.groups_used < 1 || op.groups_used > op.groups ||
-      op.experts / op.groups * op.groups_used < op.experts_used) {
-    return InvalidArgument("routing by " + logits->name + ": " + std::to_string(op.experts_used) +
-                           " experts of " + std::to_string(op.groups_used) + " of " +
-                           std::to_string(op.groups) + " groups");
-  }
-  RoutingRule rule{.experts = op.experts,
-                   .used = op.experts_used,
-                   .renormalise = op.renormalise,
-                   .score = op.score,
-                   .soft_cap = op.soft_cap,
-                   .scale = op.weight_scale,
-                   .groups = op.groups,
-                   .groups_used = op.groups_used};
-  REM_ASSIGN_OR_RETURN(rule.bias, OptionalVector(op.choice_bias, op.experts));
+  Result<RoutingRule> rule = PlanRouting(op, program_.experts_used_max);
+  if (!rule.ok()) return rule.status().WithContext("routing by " + logits->name);
+  REM_ASSIGN_OR_RETURN(rule->bias, OptionalVector(op.choice_bias, op.experts));
   routed_experts_ = op.experts;
-  out_.steps.push_back(MakeRouteStep(round_, rule, *logits));
+  out_.steps.push_back(MakeRouteStep(round_, *rule, *logits));
   out_.steps.push_back(MakeGroupByExpertStep(round_, op));
   return Status::Ok();
 }

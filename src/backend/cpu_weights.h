@@ -59,6 +59,7 @@ class CpuWeights {
 
   Result<WeightId> AddMatrix(const TensorView& view, const std::string& name);
   Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name);
+  Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name);
   Result<WeightId> AddVector(const TensorView& view, const std::string& name);
   Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name);
 
@@ -97,7 +98,8 @@ class CpuWeights {
   // Calls on_read, counting the bytes of every time that the sources are gone through.
   class ReadMeter;
 
-  Result<WeightId> Add(const TensorView& view, const std::string& name, int64_t experts);
+  Result<WeightId> Add(const TensorView& view, const std::string& name, int64_t experts,
+                       bool mapped = false);
   ContentHash KeyOfSources(ReadMeter& meter);
   void PackSources(ReadMeter& meter);
   Result<std::byte*> TakeBytes(int64_t bytes);

@@ -26,7 +26,8 @@ struct RoutingRule {
   // DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
   int groups = 1;
   int groups_used = 1;
-  const float* bias = nullptr;  // [experts] joins the score where experts are compared, or null
+  // [experts] joins the sigmoids where experts are compared, or null; not with kSoftmax.
+  const float* bias = nullptr;
 };
 
 // The `used` best experts by falling score (ties, of experts as of groups: the lower number) and

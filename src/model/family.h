@@ -20,6 +20,15 @@ enum class TensorRole : uint8_t {
   kQuery,
   kKey,
   kValue,
+  // Latent attention (ModelShape): matrices down to the latents, their norms, and up to the heads.
+  kQueryDown,
+  kQueryDownNorm,
+  kQueryUp,
+  kKeyValueDown,
+  kKeyValueDownNorm,
+  kKeyValueUp,  // rows of each head's key, then of its value; otherwise in these two
+  kKeyUp,       // a matrix a head, transposed
+  kValueUp,     // a matrix a head
   kQueryBias,
   kKeyBias,
   kValueBias,
@@ -37,6 +46,7 @@ enum class TensorRole : uint8_t {
   kDown,
   kRouter,  // expert feed-forward
   kRouterBias,
+  kChoiceBias,  // joins the experts' scores where they are compared, and only there
   kExpertGate,
   kExpertUp,
   kExpertDown,
@@ -50,6 +60,11 @@ enum class TensorRole : uint8_t {
 };
 inline constexpr int kTensorRoleCount = static_cast<int>(TensorRole::kSharedExpertDown) + 1;
 
+// Matrices, one an expert.
+constexpr bool IsExpertMatrix(TensorRole role) {
+  return role >= TensorRole::kExpertGate && role <= TensorRole::kExpertDown;
+}
+
 // kOptional tensors of layers stand in every layer that has the block they belong to, or in none.
 enum class Need : uint8_t { kRequired, kOptional };
 
@@ -57,6 +72,7 @@ struct TensorName {
   TensorRole role;
   std::string_view name;  // a layer's tensors without their "blk.N."
   Need need = Need::kRequired;
+  std::string_view other_name = {};  // how other files call it
 };
 
 // The name of a role in `names`, "" if it isn't there.
@@ -69,6 +85,12 @@ enum class Windows : uint8_t {
   kRequired,
 };
 
+// Whose reading of a file to follow where they differ.
+enum class Compat : uint8_t {
+  kAuthors,   // of the model
+  kLlamaCpp,  // the program's, which most files in GGUF were made for
+};
+
 struct Family {
   std::string_view architecture;        // general.architecture
   std::span<const TensorName> globals;  // one each
@@ -76,7 +98,12 @@ struct Family {
   RopePairing rope_pairing = RopePairing::kInterleaved;
   GateKind gate = GateKind::kSilu;
   bool renormalise_gates = true;  // where the file doesn't say (ModelShape)
+  // A layer of experts may have a dense block beside them; their sum is divided by sqrt(2).
+  bool dense_beside_experts = false;
   bool embedding_times_root_width = false;
+  float embedding_scale = 1;  // where the file doesn't say, as the next three
+  float logit_scale = 1;
+  float attention_scale = 0;  // 0: from the key width
   // Queries are scaled by 1 / sqrt(key width). But for the size of the family that has this many
   // layers, where width / heads stands for the key width; files don't say.
   int32_t layers_of_odd_query_scale = 0;
@@ -87,10 +114,14 @@ struct Family {
   double windowed_rope_base = 0;  // of windowed layers, never scaled; 0: they turn as the others do
   // YaRN's range of blended frequencies ends at whole numbers; false: where its formula says.
   bool yarn_range_is_whole = true;
+  double yarn_beta_fast = 32;  // where the file doesn't say
+  // Keys (without "<architecture>.") that files of the family may have and this reading passes by.
+  std::span<const std::string_view> unread_keys = {};
+  const Family* as_llama_cpp = nullptr;  // how Compat::kLlamaCpp reads it; null: the same way
 };
 
 // nullptr for an architecture that this build can't run.
-const Family* FindFamily(std::string_view architecture);
+const Family* FindFamily(std::string_view architecture, Compat compat = Compat::kAuthors);
 
 // Names of all architectures that this build runs, for messages.
 std::span<const Family* const> Families();

@@ -23,6 +23,9 @@ struct RopeScaling {
   double beta_slow = 1;             // YaRN
   double attention_factor = 1;      // YaRN
   bool yarn_range_is_whole = true;  // as Family has it
+  // YaRN; above 0: the scores of attention are multiplied by (1 + score_multiplier * ln(factor))^2
+  // instead of the rotated values by 1 + 0.1 * ln(factor).
+  double score_multiplier = 0;
 };
 
 Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,

@@ -1,13 +1,16 @@
 // Reads one file's "<architecture>.<name>" keys, every value checked before it is used.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "formats/model_file.h"
+#include "model/family.h"
 
 namespace remontoir {
 
@@ -15,12 +18,14 @@ namespace remontoir {
 // `fallback`, unchecked.
 class KeyReader {
  public:
-  // `file` must outlive the reader.
-  KeyReader(const ModelFile& file, std::string_view architecture)
-      : file_(file), prefix_(std::string(architecture) + ".") {}
+  // `file` must outlive the reader. The family's unread keys aren't there.
+  KeyReader(const ModelFile& file, const Family& family)
+      : file_(file), prefix_(std::string(family.architecture) + "."), unread_(family.unread_keys) {}
 
   std::string Key(std::string_view name) const { return prefix_ + std::string(name); }
-  bool Has(std::string_view name) const { return file_.Has(Key(name)); }
+  bool Has(std::string_view name) const {
+    return std::find(unread_.begin(), unread_.end(), name) == unread_.end() && file_.Has(Key(name));
+  }
 
   // A whole number of min ... max; max is at most INT32_MAX.
   Result<int32_t> Count(std::string_view name, uint64_t min, uint64_t max) const {
@@ -76,6 +81,7 @@ class KeyReader {
  private:
   const ModelFile& file_;
   std::string prefix_;
+  std::span<const std::string_view> unread_;
 };
 
 }  // namespace remontoir

@@ -2,11 +2,13 @@
 #include "model/model_loader.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 
 #include "kernels/dequantise.h"
 #include "model/hyperparameters.h"
+#include "model/latent_up.h"
 #include "model/program_builder.h"
 
 namespace remontoir {
@@ -35,7 +37,7 @@ class WeightLoader {
     REM_ASSIGN_OR_RETURN(weights.output, Add(output != nullptr ? output : embedding));
     REM_ASSIGN_OR_RETURN(weights.output_norm, Add(tensors_.Global(TensorRole::kOutputNorm)));
     for (int layer = 0; layer < shape.layers; ++layer) {
-      REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer));
+      REM_ASSIGN_OR_RETURN(LayerWeights loaded, LoadLayer(layer, shape));
       weights.layers.push_back(loaded);
     }
     backend_.PackWeights([this](WeightId id, int64_t done_bytes, int64_t total_bytes) {
@@ -57,7 +59,7 @@ class WeightLoader {
   }
 
  private:
-  Result<LayerWeights> LoadLayer(int layer) {
+  Result<LayerWeights> LoadLayer(int layer, const ModelShape& shape) {
     LayerWeights weights;
     const struct {
       TensorRole role;
@@ -70,6 +72,13 @@ class WeightLoader {
         {TensorRole::kQueryBias, weights.query.bias},
         {TensorRole::kKeyBias, weights.key.bias},
         {TensorRole::kValueBias, weights.value.bias},
+        {TensorRole::kQueryDown, weights.query_down.matrix},
+        {TensorRole::kQueryDownNorm, weights.query_down_norm},
+        {TensorRole::kQueryUp, weights.query_up.matrix},
+        {TensorRole::kKeyValueDown, weights.key_value_down.matrix},
+        {TensorRole::kKeyValueDownNorm, weights.key_value_down_norm},
+        {TensorRole::kKeyUp, weights.key_up},
+        {TensorRole::kValueUp, weights.value_up},
         {TensorRole::kQueryNorm, weights.query_norm},
         {TensorRole::kKeyNorm, weights.key_norm},
         {TensorRole::kSinkLogits, weights.sink_logits},
@@ -83,6 +92,7 @@ class WeightLoader {
         {TensorRole::kDown, weights.dense.down.matrix},
         {TensorRole::kRouter, weights.router.matrix},
         {TensorRole::kRouterBias, weights.router.bias},
+        {TensorRole::kChoiceBias, weights.choice_bias},
         {TensorRole::kExpertGate, weights.experts.gate.matrix},
         {TensorRole::kExpertUp, weights.experts.up.matrix},
         {TensorRole::kExpertDown, weights.experts.down.matrix},
@@ -97,17 +107,33 @@ class WeightLoader {
     for (const auto& part : parts) {
       const TensorInfo* tensor = tensors_.Layer(layer, part.role);
       if (tensor == nullptr) continue;  // optional, as ResolveTensors found
-      REM_ASSIGN_OR_RETURN(part.id, Add(tensor));
+      const bool fused = part.role == TensorRole::kKeyUp || part.role == TensorRole::kValueUp;
+      if (fused && shape.latent.fused_up) continue;
+      REM_ASSIGN_OR_RETURN(part.id, Add(tensor, IsExpertMatrix(part.role)));
     }
+    if (shape.latent.fused_up) REM_RETURN_IF_ERROR(AddFusedUp(layer, weights));
     return weights;
   }
 
-  // By rank: a vector, a matrix or the matrices of all experts.
-  Result<WeightId> Add(const TensorInfo* tensor) {
+  Status AddFusedUp(int layer, LayerWeights& weights) {
+    const TensorInfo* key = tensors_.Layer(layer, TensorRole::kKeyUp);
+    const TensorInfo* value = tensors_.Layer(layer, TensorRole::kValueUp);
+    split_.push_back(SplitLatentUp(key->view, value->view));
+    const std::string name(key->name);
+    REM_ASSIGN_OR_RETURN(weights.key_up, backend_.AddHeadMatrices(split_.back().key, name));
+    matrices_[weights.key_up] = key;
+    REM_ASSIGN_OR_RETURN(weights.value_up, backend_.AddHeadMatrices(split_.back().value, name));
+    matrices_[weights.value_up] = value;
+    return Status::Ok();
+  }
+
+  // By rank: a vector, a matrix or the matrices of all experts or heads.
+  Result<WeightId> Add(const TensorInfo* tensor, bool of_experts = false) {
     const std::string name(tensor->name);
     auto added = tensor->view.rank == 1   ? backend_.AddVector(tensor->view, name)
                  : tensor->view.rank == 2 ? backend_.AddMatrix(tensor->view, name)
-                                          : backend_.AddExpertMatrices(tensor->view, name);
+                 : of_experts             ? backend_.AddExpertMatrices(tensor->view, name)
+                                          : backend_.AddHeadMatrices(tensor->view, name);
     if (added.ok() && tensor->view.rank != 1) matrices_[*added] = tensor;
     return added;
   }
@@ -119,6 +145,7 @@ class WeightLoader {
   const LoadProgress& progress_;
   int64_t weights_done_bytes_ = 0;
   std::map<WeightId, const TensorInfo*> matrices_;
+  std::deque<LatentUp> split_;  // until they are packed
 };
 
 Result<std::vector<float>> ReadRopeFactors(const TensorTable& tensors) {

@@ -26,7 +26,7 @@ ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, i
   __int128 weights = 0;
   __int128 experts = 0;
   int64_t panel_bytes_max = 0;  // of mapped matrices: each worker packs one at a time
-  info.tensors.ForEach([&](const TensorInfo& tensor) {
+  info.tensors.ForEach([&](TensorRole role, const TensorInfo& tensor) {
     const TensorView& view = tensor.view;
     if (&tensor == embedding && !info.shape.tied_embedding) return;
     if (view.rank == 1) {
@@ -34,14 +34,15 @@ ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, i
       return;
     }
     const PackedLayout layout = PlanPacking(view.type, view.shape[1], view.columns(), float32);
-    if (view.rank == 3 && experts_mapped) {
+    const bool of_experts = IsExpertMatrix(role);
+    if (of_experts && experts_mapped) {
       memory.mapped_expert_bytes += view.size_bytes;
       panel_bytes_max = std::max(panel_bytes_max, layout.panel_bytes);
       return;
     }
     const __int128 bytes = static_cast<__int128>(layout.bytes()) * view.shape[2];
     weights += bytes;
-    if (view.rank == 3) experts += bytes;
+    if (of_experts) experts += bytes;
   });
   memory.mapped_bytes += memory.mapped_expert_bytes;
   memory.weights_bytes = Clamped(weights);

@@ -11,6 +11,7 @@ class Builder {
   Builder(const Family& family, const ModelShape& shape) : family_(family), shape_(shape) {
     stream_ = program_.AddActivation("stream", shape.width);
     normed_ = program_.AddActivation("normed", shape.width);
+    if (shape.latent.rank > 0) AddLatentActivations();
     queries_ = program_.AddActivation("queries", shape.heads * shape.key_width);
     keys_ = program_.AddActivation("keys", shape.kv_heads * shape.key_width);
     values_ = program_.AddActivation("values", shape.kv_heads * shape.value_width);
@@ -25,9 +26,9 @@ class Builder {
       experts_.up = program_.AddActivation("expert up", shape.expert_width, RowSpace::kExperts);
       expert_out_ = program_.AddActivation("expert out", shape.width, RowSpace::kExperts);
     }
-    if (shape.shared_expert_width > 0) {
-      shared_router_ = program_.AddActivation("shared router", 1);
-      shared_out_ = program_.AddActivation("shared out", shape.width);
+    if (has_shared_router_) shared_router_ = program_.AddActivation("shared router", 1);
+    if (shape.shared_expert_width > 0 || shape.dense_beside_experts) {
+      beside_out_ = program_.AddActivation("beside out", shape.width);
     }
     last_ = program_.AddActivation("last", shape.width, RowSpace::kLogits);
   }
@@ -44,6 +45,7 @@ class Builder {
     // Its errors go straight into the logits, and few rows ask for them.
     Add(LogitsOp{.in = last_,
                  .weight = weights.output,
+                 .scale = shape_.logit_scale,
                  .soft_cap = shape_.logit_soft_cap,
                  .fine_activations = fine_but_experts_});
     program_.vocabulary_size = shape_.vocabulary_size;
@@ -71,6 +73,16 @@ class Builder {
             program_.AddActivation(name + "up", width)};
   }
 
+  void AddLatentActivations() {
+    const LatentAttention& latent = shape_.latent;
+    if (latent.query_rank > 0) {
+      query_latent_ = program_.AddActivation("query latent", latent.query_rank);
+    }
+    head_queries_ = program_.AddActivation("head queries", shape_.heads * latent.key_width);
+    compressed_ = program_.AddActivation("compressed", shape_.key_width);
+    head_values_ = program_.AddActivation("head values", shape_.heads * latent.value_width);
+  }
+
   void Add(Operation operation) { program_.operations.push_back(std::move(operation)); }
 
   void AddNorm(ActivationId in, ActivationId out, WeightId weight, int32_t group_width) {
@@ -85,9 +97,17 @@ class Builder {
     AddNorm(in, out, weight, shape_.width);
   }
 
-  // The block's output joins the stream, normed on the way where the model has a post-norm.
-  void AddToStream(WeightId post_norm) {
-    if (post_norm != kNoWeight) AddNorm(block_out_, block_out_, post_norm);
+  // The block's output joins the stream, normed on the way where the model has a post-norm. Of an
+  // output that should have been divided by sqrt(divisor) the norm doesn't notice, but for its
+  // epsilon, which counts divisor times.
+  void AddToStream(WeightId post_norm, float divisor = 1) {
+    if (post_norm != kNoWeight) {
+      Add(NormOp{.in = block_out_,
+                 .out = block_out_,
+                 .weight = post_norm,
+                 .epsilon = shape_.norm_epsilon * divisor,
+                 .group_width = shape_.width});
+    }
     Add(AddOp{.in = block_out_, .inout = stream_});
   }
 
@@ -103,8 +123,8 @@ class Builder {
     Add(product);
   }
 
-  void AddAttention(int layer, const LayerWeights& weights) {
-    AddNorm(stream_, normed_, weights.attention_norm);
+  // Makes queries_, keys_ and values_, but for the rotation.
+  void AddProjections(const LayerWeights& weights) {
     MatMulOp projections{.in = normed_, .products = {}, .product_count = 3};
     projections.products[0] = ProductOf(weights.query, queries_, fine_but_experts_);
     // An error in a key or value stays in its page and meets every later row: measured on a small
@@ -116,13 +136,73 @@ class Builder {
       AddNorm(queries_, queries_, weights.query_norm, shape_.key_width);
       AddNorm(keys_, keys_, weights.key_norm, shape_.key_width);
     }
+  }
+
+  // The same from latents. The matrices that make keys of the latent are applied to the queries.
+  void AddLatentProjections(const LayerWeights& weights) {
+    const LatentAttention& latent = shape_.latent;
+    const int32_t plain = latent.key_width - shape_.rotary_width;
+    const bool two_steps = latent.query_rank > 0;
+    MatMulOp down{.in = normed_, .products = {}, .product_count = 2};
+    down.products[0] = two_steps ? ProductOf(weights.query_down, query_latent_, fine_but_experts_)
+                                 : ProductOf(weights.query, head_queries_, fine_but_experts_);
+    down.products[1] = ProductOf(weights.key_value_down, compressed_, true);
+    Add(down);
+    if (two_steps) {
+      AddNorm(query_latent_, query_latent_, weights.query_down_norm, latent.query_rank);
+      AddProduct(query_latent_, weights.query_up, head_queries_, fine_but_experts_);
+    }
+    Add(CopyHeadsOp{.in = compressed_, .out = values_, .width = latent.rank});
+    AddNorm(values_, values_, weights.key_value_down_norm, latent.rank);
+    Add(CopyHeadsOp{.in = values_, .out = keys_, .width = latent.rank});
+    Add(CopyHeadsOp{.in = compressed_,
+                    .out = keys_,
+                    .in_begin = latent.rank,
+                    .out_begin = latent.rank,
+                    .width = shape_.rotary_width});
+    Add(HeadMatMulOp{.in = head_queries_,
+                     .out = queries_,
+                     .weight = weights.key_up,
+                     .heads = shape_.heads,
+                     .in_width = plain,
+                     .out_width = latent.rank,
+                     .fine_activations = fine_but_experts_});
+    Add(CopyHeadsOp{.in = head_queries_,
+                    .out = queries_,
+                    .heads = shape_.heads,
+                    .in_begin = plain,
+                    .out_begin = latent.rank,
+                    .width = shape_.rotary_width});
+  }
+
+  // From what attention gave each head of the latent to the block's output.
+  void AddLatentOutput(const LayerWeights& weights) {
+    Add(HeadMatMulOp{.in = attended_,
+                     .out = head_values_,
+                     .weight = weights.value_up,
+                     .heads = shape_.heads,
+                     .in_width = shape_.latent.rank,
+                     .out_width = shape_.latent.value_width,
+                     .fine_activations = fine_but_experts_});
+    AddProduct(head_values_, weights.attention_output, block_out_, fine_but_experts_);
+  }
+
+  void AddAttention(int layer, const LayerWeights& weights) {
+    const bool is_latent = shape_.latent.rank > 0;
+    AddNorm(stream_, normed_, weights.attention_norm);
+    if (is_latent) {
+      AddLatentProjections(weights);
+    } else {
+      AddProjections(weights);
+    }
     const bool windowed = shape_.IsWindowed(layer);
     Add(RopeIntoKvOp{.queries = queries_,
                      .keys = keys_,
                      .values = values_,
                      .layer = layer,
                      .heads = shape_.heads,
-                     .rope = windowed ? shape_.windowed_rope : shape_.rope});
+                     .rope = windowed ? shape_.windowed_rope : shape_.rope,
+                     .rotary_begin = shape_.latent.rank});
     Add(AttentionOp{.queries = queries_,
                     .out = attended_,
                     .layer = layer,
@@ -130,17 +210,26 @@ class Builder {
                     .scale = shape_.attention_scale,
                     .soft_cap = shape_.attention_soft_cap,
                     .window = windowed ? shape_.window : 0,
-                    .sink_logits = weights.sink_logits});
-    AddProduct(attended_, weights.attention_output, block_out_, fine_but_experts_);
+                    .sink_logits = weights.sink_logits,
+                    .temperature_length = shape_.temperature_length});
+    if (is_latent) {
+      AddLatentOutput(weights);
+    } else {
+      AddProduct(attended_, weights.attention_output, block_out_, fine_but_experts_);
+    }
     AddToStream(weights.attention_post_norm);
   }
 
   void AddFeedForward(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.feed_forward_norm);
-    if (shape_.HasDense(layer)) AddGated(weights.dense, dense_, block_out_);
-    if (shape_.HasExperts(layer)) AddExperts(layer, weights);
+    const bool experts = shape_.HasExperts(layer);
+    if (experts) AddExperts(layer, weights);
     if (shape_.HasSharedExpert(layer)) AddSharedExpert(weights);
-    AddToStream(weights.feed_forward_post_norm);
+    if (!shape_.HasDense(layer)) return AddToStream(weights.feed_forward_post_norm);
+    AddGated(weights.dense, dense_, experts ? beside_out_ : block_out_);
+    if (experts) Add(AddOp{.in = beside_out_, .inout = block_out_});
+    // Family::dense_beside_experts
+    AddToStream(weights.feed_forward_post_norm, experts ? 2 : 1);
   }
 
   void AddGated(const FeedForwardWeights& weights, const Inner& inner, ActivationId out) {
@@ -160,6 +249,12 @@ class Builder {
                 .experts = shape_.experts,
                 .experts_used = shape_.experts_used,
                 .renormalise = shape_.renormalise_gates,
+                .score = shape_.router_score,
+                .soft_cap = shape_.router_soft_cap,
+                .weight_scale = shape_.gate_scale,
+                .groups = shape_.expert_groups,
+                .groups_used = shape_.expert_groups_used,
+                .choice_bias = weights.choice_bias,
                 .layer = layer});
     GroupedMatMulOp products{.in = normed_, .products = {}, .product_count = 2};
     products.products[0] = ProductOf(weights.experts.gate, experts_.gate);
@@ -175,12 +270,12 @@ class Builder {
 
   // Joins what the chosen experts gave.
   void AddSharedExpert(const LayerWeights& weights) {
-    AddGated(weights.shared_expert, shared_, shared_out_);
+    AddGated(weights.shared_expert, shared_, beside_out_);
     if (has_shared_router_) {
       AddProduct(normed_, {.matrix = weights.shared_expert_router}, shared_router_);
-      Add(SigmoidGateOp{.gate = shared_router_, .inout = shared_out_});
+      Add(SigmoidGateOp{.gate = shared_router_, .inout = beside_out_});
     }
-    Add(AddOp{.in = shared_out_, .inout = block_out_});
+    Add(AddOp{.in = beside_out_, .inout = block_out_});
   }
 
   const Family& family_;
@@ -192,10 +287,16 @@ class Builder {
   Program program_;
   ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, last_;
   Inner dense_, experts_, shared_;
+  // Latent attention: the query's latent, what is kept of the stream for keys and values (the latent
+  // before its norm, and the values to be rotated), and the heads' own queries and results.
+  ActivationId query_latent_ = kNoActivation;
+  ActivationId compressed_ = kNoActivation;
+  ActivationId head_queries_ = kNoActivation;
+  ActivationId head_values_ = kNoActivation;
   ActivationId router_ = kNoActivation;
   ActivationId expert_out_ = kNoActivation;
   ActivationId shared_router_ = kNoActivation;
-  ActivationId shared_out_ = kNoActivation;
+  ActivationId beside_out_ = kNoActivation;
 };
 
 }  // namespace

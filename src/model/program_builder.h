@@ -27,6 +27,14 @@ struct FeedForwardWeights {
 struct LayerWeights {
   WeightId attention_norm = kNoWeight;
   LinearWeights query;
+  // Latent attention; its matrices up to keys and values are one a head.
+  LinearWeights query_down;
+  WeightId query_down_norm = kNoWeight;
+  LinearWeights query_up;
+  LinearWeights key_value_down;
+  WeightId key_value_down_norm = kNoWeight;
+  WeightId key_up = kNoWeight;
+  WeightId value_up = kNoWeight;
   LinearWeights key;
   LinearWeights value;
   WeightId query_norm = kNoWeight;
@@ -38,6 +46,7 @@ struct LayerWeights {
   WeightId feed_forward_post_norm = kNoWeight;
   FeedForwardWeights dense;
   LinearWeights router;
+  WeightId choice_bias = kNoWeight;
   FeedForwardWeights experts;
   WeightId shared_expert_router = kNoWeight;
   FeedForwardWeights shared_expert;

@@ -42,8 +42,8 @@ RopeParams MakeRope(RopePairing pairing, int32_t rotary_width, const RopeScaling
     }
     low = std::max(low, 0.0);
     high = std::min(high, rotary_width - 1.0);
-    rope.magnitude =
-        static_cast<float>(scaling.attention_factor * (1 + 0.1 * std::log(scaling.factor)));
+    const double stretch = scaling.score_multiplier > 0 ? 1 : 1 + 0.1 * std::log(scaling.factor);
+    rope.magnitude = static_cast<float>(scaling.attention_factor * stretch);
   }
   for (int32_t i = 0; i < count; ++i) {
     double frequency = std::pow(base, -2.0 * i / rotary_width);

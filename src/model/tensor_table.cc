@@ -30,10 +30,30 @@ ExpectedShape Matrices(int64_t columns, int64_t rows, int64_t experts) {
 }
 
 // Values of all heads.
-int64_t Queries(const ModelShape& model) { return int64_t{model.heads} * model.key_width; }
+int64_t Queries(const ModelShape& model) { return int64_t{model.heads} * model.QueryWidth(); }
 int64_t Keys(const ModelShape& model) { return int64_t{model.kv_heads} * model.key_width; }
 int64_t Values(const ModelShape& model) { return int64_t{model.kv_heads} * model.value_width; }
-int64_t Attended(const ModelShape& model) { return int64_t{model.heads} * model.value_width; }
+int64_t Attended(const ModelShape& model) { return int64_t{model.heads} * model.AttendedWidth(); }
+
+// Of a head's own key, what is made from the latent.
+int64_t PlainKeyWidth(const ModelShape& model) {
+  return model.latent.key_width - model.rotary_width;
+}
+
+ExpectedShape LatentShapeOf(TensorRole role, const ModelShape& model) {
+  const LatentAttention& latent = model.latent;
+  switch (role) {
+    case TensorRole::kQueryDown: return Matrix(model.width, latent.query_rank);
+    case TensorRole::kQueryDownNorm: return Vector(latent.query_rank);
+    case TensorRole::kQueryUp: return Matrix(latent.query_rank, Queries(model));
+    case TensorRole::kKeyValueDown: return Matrix(model.width, latent.rank + model.rotary_width);
+    case TensorRole::kKeyValueDownNorm: return Vector(latent.rank);
+    case TensorRole::kKeyUp: return Matrices(PlainKeyWidth(model), latent.rank, model.heads);
+    case TensorRole::kValueUp: return Matrices(latent.rank, latent.value_width, model.heads);
+    default:  // kKeyValueUp
+      return Matrix(latent.rank, model.heads * (PlainKeyWidth(model) + latent.value_width));
+  }
+}
 
 ExpectedShape AttentionShapeOf(TensorRole role, const ModelShape& model) {
   const int64_t width = model.width;
@@ -66,7 +86,8 @@ ExpectedShape FeedForwardShapeOf(TensorRole role, const ModelShape& model) {
     case TensorRole::kUp: return Matrix(width, dense);
     case TensorRole::kDown: return Matrix(dense, width);
     case TensorRole::kRouter: return Matrix(width, experts);
-    case TensorRole::kRouterBias: return Vector(experts);
+    case TensorRole::kRouterBias:
+    case TensorRole::kChoiceBias: return Vector(experts);
     case TensorRole::kExpertGate:
     case TensorRole::kExpertUp: return Matrices(width, expert, experts);
     case TensorRole::kExpertDown: return Matrices(expert, width, experts);
@@ -89,6 +110,9 @@ ExpectedShape ShapeOf(TensorRole role, const ModelShape& model) {
     case TensorRole::kOutputNorm: return Vector(model.width);
     default: break;
   }
+  if (role >= TensorRole::kQueryDown && role <= TensorRole::kValueUp) {
+    return LatentShapeOf(role, model);
+  }
   return role < TensorRole::kFeedForwardNorm ? AttentionShapeOf(role, model)
                                              : FeedForwardShapeOf(role, model);
 }
@@ -96,6 +120,15 @@ ExpectedShape ShapeOf(TensorRole role, const ModelShape& model) {
 // Whether the layer has the block that a tensor of this role belongs to.
 bool HasPlace(TensorRole role, const ModelShape& model, int layer) {
   switch (role) {
+    case TensorRole::kQuery: return model.latent.query_rank == 0;
+    case TensorRole::kQueryDown:
+    case TensorRole::kQueryDownNorm:
+    case TensorRole::kQueryUp: return model.latent.query_rank > 0;
+    case TensorRole::kKeyValueUp: return model.latent.fused_up;
+    case TensorRole::kKeyUp:
+    case TensorRole::kValueUp: return !model.latent.fused_up;
+    case TensorRole::kChoiceBias:
+      return model.HasExperts(layer) && model.router_score == RouterScore::kSigmoid;
     case TensorRole::kGateUp:
     case TensorRole::kGate:
     case TensorRole::kUp:
@@ -114,6 +147,28 @@ bool HasPlace(TensorRole role, const ModelShape& model, int layer) {
     case TensorRole::kSharedExpertDown: return model.HasSharedExpert(layer);
     default: return true;
   }
+}
+
+// What a tensor without a place contradicts.
+std::string WhatForbids(TensorRole role, const ModelShape& model, int layer) {
+  switch (role) {
+    case TensorRole::kQuery:
+    case TensorRole::kQueryDown:
+    case TensorRole::kQueryDownNorm:
+    case TensorRole::kQueryUp:
+      return "attention.q_lora_rank = " + std::to_string(model.latent.query_rank);
+    case TensorRole::kKeyValueUp: return "attention.key_length_mla";
+    case TensorRole::kKeyUp:
+    case TensorRole::kValueUp: return "a file without attention.key_length_mla";
+    case TensorRole::kChoiceBias:
+      if (model.HasExperts(layer)) return "expert_gating_func = 1, expected 2";
+      break;
+    default: break;
+  }
+  const std::string experts = "expert_count = " + std::to_string(model.experts);
+  return model.leading_dense_layers == 0 ? experts
+                                         : experts + " and leading_dense_block_count = " +
+                                               std::to_string(model.leading_dense_layers);
 }
 
 std::string Dimensions(const int64_t* shape, int rank) {
@@ -165,6 +220,17 @@ void Place(const TensorInfo& tensor, TensorRole role, const ModelShape& model, R
     roles[IndexOf(TensorRole::kUp)] = RowsOf(tensor, width, width);
     return;
   }
+  if (role == TensorRole::kKeyValueUp) {
+    for (const TensorRole part : {TensorRole::kKeyUp, TensorRole::kValueUp}) {
+      TensorInfo& half = roles[IndexOf(part)];
+      half = tensor;
+      half.view.rank = 3;
+      half.view.shape = ShapeOf(part, model).shape;
+    }
+    // A matrix that is transposed has no rows in the file's blocks any more.
+    roles[IndexOf(TensorRole::kKeyUp)].view.type = DType::kF32;
+    return;
+  }
   const ExpectedShape expected = ShapeOf(role, model);
   TensorInfo& placed = roles[IndexOf(role)];
   placed = tensor;
@@ -187,10 +253,17 @@ class RoleResolver {
     for (const TensorName& entry : names) {
       const std::string name = prefix + std::string(entry.name);
       const TensorInfo* tensor = file_.FindTensor(name);
+      if (!entry.other_name.empty()) {
+        const TensorInfo* other = file_.FindTensor(prefix + std::string(entry.other_name));
+        if (tensor != nullptr && other != nullptr) {
+          return InvalidArgument("tensor " + std::string(other->name) + " does not go with " + name);
+        }
+        if (tensor == nullptr) tensor = other;
+      }
       if (!HasPlace(entry.role, shape_, layer)) {
         if (tensor == nullptr) continue;
-        return InvalidArgument("tensor " + name + " does not go with expert_count = " +
-                               std::to_string(shape_.experts));
+        return InvalidArgument("tensor " + std::string(tensor->name) + " does not go with " +
+                               WhatForbids(entry.role, shape_, layer));
       }
       REM_RETURN_IF_ERROR(CheckPresence(entry, name, tensor != nullptr));
       if (tensor == nullptr) continue;
@@ -241,7 +314,7 @@ Status CheckBiases(const Family& family, const Roles& roles, int layer) {
 
 bool HasName(std::span<const TensorName> names, std::string_view name) {
   for (const TensorName& entry : names) {
-    if (entry.name == name) return true;
+    if (entry.name == name || entry.other_name == name) return true;
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// Tiny random models against reference logits: prefill in any chunking and step by step.
+// Tiny random models against reference logits: prefill in any chunking, step by step, in mixed
+// rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,11 +35,17 @@ struct Sequence {
   NpyArray logits;  // [tokens][vocabulary]
 };
 
+// The manifest that lists the model: the oracles', or that of scripts/oracles.
+boost::json::object ManifestOf(const std::string& model) {
+  auto manifest = ReadJson(TestData("tiny/manifest.json")).as_object();
+  return manifest.contains(model) ? manifest : ReadJson(TestData("tiny/families.json")).as_object();
+}
+
 std::vector<Sequence> ReadSequences(const std::string& model) {
-  const auto manifest = ReadJson(TestData("tiny/manifest.json"));
-  const auto* entry = &manifest.as_object().at(model).as_object();
+  const boost::json::object manifest = ManifestOf(model);
+  const auto* entry = &manifest.at(model).as_object();
   if (!entry->contains("sequences")) {
-    entry = &manifest.as_object().at(entry->at("same_as").as_string()).as_object();
+    entry = &manifest.at(entry->at("same_as").as_string()).as_object();
   }
   std::vector<Sequence> sequences;
   for (const auto& [name, value] : entry->at("sequences").as_object()) {
@@ -60,6 +67,62 @@ std::vector<float> AllLogits(ModelRunner& runner, const Sequence& sequence, int3
     all.insert(all.end(), logits.begin(), logits.end());
   });
   return all;
+}
+
+// A sequence that shares rounds with another: so many of its rows in each.
+class RoundShare {
+ public:
+  // Its pages begin with this one.
+  RoundShare(const Sequence& sequence, int32_t rows, int32_t first_page)
+      : tokens_(sequence.tokens), rows_(rows) {
+    for (size_t page = 0; page * kKvPageTokens < tokens_.size(); ++page) {
+      pages_.push_back(KvPageId(first_page + static_cast<int32_t>(page)));
+    }
+  }
+
+  bool done() const { return first_ == std::ssize(tokens_); }
+  int32_t rows() const { return std::min(rows_, static_cast<int32_t>(tokens_.size()) - first_); }
+  BatchSequence Next() const {
+    return {.tokens = std::span(tokens_).subspan(static_cast<size_t>(first_),
+                                                 static_cast<size_t>(rows())),
+            .first_position = first_,
+            .pages = pages_,
+            .logits_begin = 0};
+  }
+  void Take(const ModelRunner& runner, int32_t first_row) {
+    for (int32_t row = 0; row < rows(); ++row) {
+      const auto row_logits = runner.Logits(first_row + row);
+      logits_.insert(logits_.end(), row_logits.begin(), row_logits.end());
+    }
+    first_ += rows();
+  }
+  const std::vector<float>& logits() const { return logits_; }
+
+ private:
+  const std::vector<int32_t>& tokens_;
+  const int32_t rows_;
+  std::vector<KvPageId> pages_;
+  std::vector<float> logits_;
+  int32_t first_ = 0;
+};
+
+void RunTogether(ModelRunner& runner, RoundShare& a, RoundShare& b) {
+  while (!a.done() || !b.done()) {
+    std::vector<BatchSequence> batch;
+    std::vector<RoundShare*> shares;
+    for (RoundShare* share : {&a, &b}) {
+      if (share->done()) continue;
+      batch.push_back(share->Next());
+      shares.push_back(share);
+    }
+    runner.Run(batch);
+    int32_t first_row = 0;
+    for (RoundShare* share : shares) {
+      const int32_t rows = share->rows();
+      share->Take(runner, first_row);
+      first_row += rows;
+    }
+  }
 }
 
 struct ModelCase {
@@ -104,13 +167,37 @@ TEST_P(TinyModel, GivesTheSameBitsInAnyChunkingAndStepByStep) {
   }
 }
 
+TEST_P(TinyModel, GivesTheSameBitsInRoundsThatTwoSequencesShare) {
+  for (const ComputeMode compute : {ComputeMode::kF32, ComputeMode::kAuto}) {
+    LoadedModel model = Open(GetParam().file, compute);
+    const std::vector<Sequence> sequences = ReadSequences(GetParam().name);
+    const Sequence& longest = sequences.back();
+    for (const Sequence& sequence : sequences) {
+      // Steps of one beside chunks of the other.
+      RoundShare steps(sequence, 1, 0);
+      RoundShare chunks(longest, 5, 2);
+      RunTogether(*model.runner, steps, chunks);
+      EXPECT_EQ(steps.logits(), AllLogits(*model.runner, sequence, 512)) << sequence.name;
+      EXPECT_EQ(chunks.logits(), AllLogits(*model.runner, longest, 512)) << sequence.name;
+    }
+  }
+}
+
 const ModelCase kModels[] = {
     {"tiny-llama.f32", "tiny-llama.f32.gguf"},
     {"tiny-llama.f16", "tiny-llama.f16.gguf"},
     {"tiny-llama.q8_0", "tiny-llama.q8_0.gguf"},
     {"tiny-llama-split", "tiny-llama-split-00001-of-00003.gguf"},
     {"tiny-llama31.f32", "tiny-llama31.f32.gguf"},
+    {"tiny-gemma2.f32", "tiny-gemma2.f32.gguf"},
     {"tiny-gemma3.f32", "tiny-gemma3.f32.gguf"},
+    {"tiny-qwen2.f32", "tiny-qwen2.f32.gguf"},
+    {"tiny-qwen2moe.f32", "tiny-qwen2moe.f32.gguf"},
+    {"tiny-qwen3.f32", "tiny-qwen3.f32.gguf"},
+    {"tiny-qwen3moe.f32", "tiny-qwen3moe.f32.gguf"},
+    {"tiny-phi3.f32", "tiny-phi3.f32.gguf"},
+    {"tiny-gptoss.f32", "tiny-gptoss.f32.gguf"},
+    {"tiny-gptoss.mxfp4", "tiny-gptoss.mxfp4.gguf"},
     {"tiny-llama-upcycled.f16", "tiny-llama-upcycled.f16.gguf"},
     {"tiny-mixtral.f32", "tiny-mixtral.f32.gguf"},
     {"tiny-mixtral.f16", "tiny-mixtral.f16.gguf"},

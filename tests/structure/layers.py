@@ -11,7 +11,8 @@ FILE_LINES_MAX = 600
 # which family it serves.
 FAMILIES = ("llama", "mixtral", "mistral", "qwen", "gemma", "phi", "deepseek", "grok", "gpt[-_]?oss",
             "smollm")
-FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z])", re.IGNORECASE)
+# llama.cpp (kLlamaCpp) is no family but a program, whose reading of files can be asked for.
+FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z]|\.cpp| cpp)", re.IGNORECASE)
 # Files whose business is a list of names that stand in model files, and why.
 FAMILY_NAMES_ALLOWED = {
     "model/families.cc": "lists the families that this build knows",

@@ -1,5 +1,5 @@
 // Facts about the plans of public models, from headers of their published shapes without any data.
-// The numbers are tests/data/make/plan_numbers.py's.
+// The numbers are scripts/oracles/plan_numbers.py's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

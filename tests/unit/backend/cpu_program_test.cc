@@ -86,7 +86,13 @@ std::vector<Case> Cases() {
        },
        "2 experts of 1 of 4 groups"},
       {"choice bias width", true,
-       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "64 values"},
+       [](Program* p) {
+         First<RouteOp>(p).score = RouterScore::kSigmoid;
+         First<RouteOp>(p).choice_bias = First<NormOp>(p).weight;
+       },
+       "64 values"},
+      {"choice bias without sigmoids", true,
+       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "sigmoids"},
       {"dense matrix as expert", true,
        [](Program* p) {
          First<GroupedMatMulOp>(p).products[0].weight = First<MatMulOp>(p).products[0].weight;
@@ -94,7 +100,12 @@ std::vector<Case> Cases() {
        "tensor m"},
       {"expert bias", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].bias = First<NormOp>(p).weight; },
-       "biases or fine activations of expert matrices"},
+       "64 values, wanted 384"},
+      {"fine expert activations", true,
+       [](Program* p) { First<GroupedMatMulOp>(p).products[0].fine_activations = true; },
+       "fine activations of expert matrices"},
+      {"sigmoid gate width", true,
+       [](Program* p) { First<SigmoidGateOp>(p).gate = First<NormOp>(p).in; }, "token rows of 1"},
       {"grouped product onto token rows", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].out = First<AddOp>(p).in; },
        "wanted expert rows"},
@@ -108,6 +119,7 @@ TEST(CpuProgram, RefusesWhatDoesntFitByName) {
     SCOPED_TRACE(c.name);
     TinyShape shape;
     shape.experts = c.experts ? 4 : 0;
+    shape.shared_expert = c.experts;
     const TinyModel model(shape);
     CpuBackendOptions options;
     options.threads = 1;

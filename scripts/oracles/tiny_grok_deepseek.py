@@ -4,7 +4,7 @@
   tiny-deepseek3       DeepSeek-V3: sigmoid routing in groups with a selection bias, YaRN with its scale in the scores
   tiny-deepseek2-lite  DeepSeek-V2-Lite: no query compression, two shared experts, and an older file's attn_kv_b
 
-Usage: python3 tiny_grok_deepseek.py OUT_FOLDER   (needs numpy and gguf)
+Usage: python scripts/oracles/tiny_grok_deepseek.py FOLDER   (wants NumPy and gguf)
 
 The references are plain: one sequence, all positions at once, one expert after the other. They read the weights as a
 loader finds them in the file. Seeds are tried until no greedy choice and no choice of experts is close.
@@ -403,7 +403,7 @@ def main(folder):
             manifest[full] = dict(file=f"{full}.gguf", seed=seed, sequences=sequences)
             spread = max(float(np.abs(v).max()) for v in arrays.values())
             print(full, "seed", seed, "largest logit", round(spread, 2), {n: (s["min_greedy_margin"], s["min_choice_gap"]) for n, s in sequences.items()}, flush=True)
-    (folder / "manifest_grok_deepseek.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    (folder / "grok_deepseek.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 if __name__ == "__main__":
