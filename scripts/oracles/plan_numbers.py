@@ -12,10 +12,10 @@ BITS = {"F32": 32, "BF16": 16, "Q8_0": 8.5, "Q4_0": 4.5, "Q4_K": 4.625, "Q6_K": 
 
 
 def model(name, layers, width, heads, kv_heads, key, value, vocabulary, experts, used, expert_width, attention, vectors,
-          bits, dense_layers=0, dense_width=0, shared_width=0, tied=False, kv_values=None, head_products=(),
-          shared_router=False, token_widths=()):
+          bits, dense_layers=0, dense_width=0, shared_width=0, tied=False, latent_widths=(), latent_inputs=()):
     """attention: [values, type] of a layer's dense matrices beside feed-forward; vectors: values of a layer's vectors;
-    bits: types of experts, other feed-forward matrices and the output."""
+    bits: types of experts, other feed-forward matrices, the output and the embedding; latent_widths, latent_inputs:
+    activations of latent attention, and those of them that products read."""
     expert_type, dense_type, output_type, embedding_type = bits
     moe_layers = layers - dense_layers
     matrices = [(layers * count, kind) for count, kind in attention]
@@ -27,16 +27,19 @@ def model(name, layers, width, heads, kv_heads, key, value, vocabulary, experts,
     matrices.append((vocabulary * width, output_type))
     parameters = sum(count for count, _ in matrices) + (0 if tied else vocabulary * width) + layers * vectors + width
     weights = sum(count * BITS[kind] / 8 for count, kind in matrices) + 4 * (layers * vectors + width)
-    kv_values = kv_values or kv_heads * (key + value)
+    kv_values = kv_heads * (key + value)
     # Float32 activations by width of a row, and 48 bytes for every 32 values of their 8-bit forms.
-    token = [width, width, heads * key, kv_heads * key, kv_heads * value, heads * value, width, experts] + list(token_widths)
-    forms = [2 * width, 2 * heads * value]
+    token = [width, width, heads * key, kv_heads * key, kv_heads * value, heads * value, width, experts]
+    token += latent_widths
+    forms = [2 * width, 2 * heads * value] + [2 * inner for inner in latent_inputs]
     if dense_width:
         token += [dense_width, dense_width]
         forms.append(2 * dense_width)
     if shared_width:
-        token += [shared_width, shared_width, width] + ([1] if shared_router else [])
+        token += [shared_width, shared_width]
         forms.append(2 * shared_width)
+    if shared_width or residual:
+        token.append(width)  # what joins the experts' output
     expert = [expert_width, expert_width, width]
     activations = 4 * ROWS * (sum(token) + used * sum(expert)) + 48 / 32 * ROWS * (sum(forms) + used * expert_width)
     activations += LOGIT_ROWS * (4 * width + 48 / 32 * 2 * width + 4 * vocabulary)
@@ -64,4 +67,5 @@ model("GPT-OSS-120B", 36, 2880, 64, 8, 64, 64, 201088, 128, 4, 2880, grouped(288
 # Multi-head latent attention: queries by a narrow matrix, one latent key of 512 + 64 values a token, two products a head.
 model("DeepSeek-V3", 61, 7168, 128, 1, 576, 512, 129280, 256, 8, 2048,
       [(7168 * 1536 + 1536 * 128 * 192 + 7168 * 576 + 128 * 128 * 7168, "Q4_K"), (128 * 2 * 128 * 512, "Q8_0")],
-      2 * 7168 + 1536 + 512 + 256, ("Q4_K", "Q4_K", "Q6_K", "Q4_K"), dense_layers=3, dense_width=18432, shared_width=2048)
+      2 * 7168 + 1536 + 512 + 256, ("Q4_K", "Q4_K", "Q6_K", "Q4_K"), dense_layers=3, dense_width=18432, shared_width=2048,
+      latent_widths=(1536, 128 * 192, 576, 128 * 128), latent_inputs=(1536, 128 * 192, 128 * 128))

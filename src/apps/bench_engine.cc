@@ -175,6 +175,7 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
       options.threads > 0 ? options.threads
                           : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
   load.backend.compute = options.float32 ? ComputeMode::kF32 : ComputeMode::kAuto;
+  load.backend.experts_mapped = options.experts_mapped;
   const std::vector<BenchRow> rows = RowsOf(options);
   REM_ASSIGN_OR_RETURN(CeilingMeter meter, CeilingMeter::Open(load.backend.threads, ""));
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,

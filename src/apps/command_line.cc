@@ -332,6 +332,7 @@ void AddBenchEngineFlags(CLI::App& command, BenchEngineOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(1, 1000));
   command.add_flag("--f32", options.float32, "Compute all in float32, keys and values too");
+  command.add_flag("--experts-mapped", options.experts_mapped, "As engine.experts: mapped");
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
   command.add_flag("--steps-profile", options.steps_profile,
                    "What products, attention and the rest of a round take");

@@ -12,6 +12,7 @@ namespace {
 
 // Rows of a tile: their 8-bit form stays in the second-level cache while panels pass by.
 constexpr int32_t kTileRows = 64;
+constexpr int32_t kTileRowsStep = 8;
 // Bounds of a tile, in multiplications and in bytes of panels: some ten microseconds, so that a
 // tile on a descheduled worker delays a step little. Bigger ones stream better: where a tile begins
 // the processor's prefetchers start anew.
@@ -25,6 +26,7 @@ constexpr int64_t kTilePanelBytesMin = int64_t{16} << 10;
 // Where one run of tiles of a step lies.
 struct TileGrid {
   int32_t row_tiles = 0;
+  int32_t rows_per_tile = 1;
   int32_t panel_tiles = 0;
   int32_t panels_per_tile = 1;
 
@@ -52,6 +54,9 @@ TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers, int
   const int64_t panels_per_tile = DivideUp(least, panel_step) * panel_step;
   TileGrid grid;
   grid.row_tiles = static_cast<int32_t>(row_tiles);
+  // As many rows in each: 65 rows are no tile of 64 and one that reads all panels for a single row.
+  grid.rows_per_tile = static_cast<int32_t>(
+      DivideUp(DivideUp(rows, std::max<int64_t>(row_tiles, 1)), kTileRowsStep) * kTileRowsStep);
   grid.panel_tiles = static_cast<int32_t>(DivideUp(panels, panels_per_tile));
   grid.panels_per_tile = static_cast<int32_t>(panels_per_tile);
   return grid;
@@ -250,9 +255,10 @@ class MatMulStep final : public Step {
     product.panel_begin = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
     product.panel_end = std::min(product.panel_begin + grid.panels_per_tile,
                                  product.plan->weight->layout.panel_count());
-    product.in_row = int64_t{tile % grid.row_tiles} * kTileRows;
+    product.in_row = int64_t{tile % grid.row_tiles} * grid.rows_per_tile;
     product.out_row = product.in_row;
-    product.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - product.in_row));
+    product.rows = static_cast<int32_t>(
+        std::min<int64_t>(grid.rows_per_tile, rows_ - product.in_row));
     if (group_.gate != nullptr) {
       RunGatedTile(*round_.kernels, group_, product, quantise_ && rows_ <= kGateQuantiseRows);
     } else {
@@ -309,7 +315,7 @@ class GroupedMatMulStep final : public Step {
     const Run& run = *(after - 1);
     const int32_t local = tile - run.first_tile;
     const RoutingState& routing = round_.routing;
-    const int32_t row_begin = local % run.grid.row_tiles * kTileRows;
+    const int32_t row_begin = local % run.grid.row_tiles * run.grid.rows_per_tile;
     ProductTile product;
     product.plan = run.plan;
     product.in = group_.in;
@@ -318,7 +324,7 @@ class GroupedMatMulStep final : public Step {
     product.panel_end = std::min(product.panel_begin + run.grid.panels_per_tile,
                                  run.plan->weight->layout.panel_count());
     product.out_row = routing.first_row[static_cast<size_t>(run.expert)] + row_begin;
-    product.rows = std::min(kTileRows, run.rows - row_begin);
+    product.rows = std::min(run.grid.rows_per_tile, run.rows - row_begin);
     product.panel_scratch = round_.PanelScratch(worker);
     if (group_.in->space == RowSpace::kTokens) {
       product.row_index = routing.token_of_row.data() + product.out_row;
@@ -371,9 +377,10 @@ class HeadMatMulStep final : public Step {
     piece.panel_begin = int64_t{local / grid_.row_tiles} * grid_.panels_per_tile;
     piece.panel_end = std::min(piece.panel_begin + grid_.panels_per_tile,
                                product_.plan.weight->layout.panel_count());
-    piece.in_row = int64_t{local % grid_.row_tiles} * kTileRows;
+    piece.in_row = int64_t{local % grid_.row_tiles} * grid_.rows_per_tile;
     piece.out_row = piece.in_row;
-    piece.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - piece.in_row));
+    piece.rows =
+        static_cast<int32_t>(std::min<int64_t>(grid_.rows_per_tile, rows_ - piece.in_row));
     piece.in_column = head * product_.in_run;
     piece.out_column = head * product_.out_run;
     RunProductTile(*round_.kernels, piece);

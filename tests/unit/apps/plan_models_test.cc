@@ -67,6 +67,7 @@ class Header {
 struct Attention {
   int64_t width, heads, kv_heads, head_width;
   uint32_t type;
+  int64_t value_width = head_width;
 };
 
 // What all of these models say of themselves.
@@ -79,7 +80,7 @@ void AddShape(Header& file, const Attention& attention, uint32_t layers, uint32_
       .Number("attention.head_count", static_cast<uint32_t>(attention.heads))
       .Number("attention.head_count_kv", static_cast<uint32_t>(attention.kv_heads))
       .Number("attention.key_length", static_cast<uint32_t>(attention.head_width))
-      .Number("attention.value_length", static_cast<uint32_t>(attention.head_width))
+      .Number("attention.value_length", static_cast<uint32_t>(attention.value_width))
       .Real("attention.layer_norm_rms_epsilon", 1e-5F)
       .Number("expert_count", experts)
       .Number("expert_used_count", used);
@@ -236,7 +237,7 @@ void AddLatentAttention(Header& file, const std::string& layer) {
 
 Header DeepSeekV3() {
   Header file("deepseek2");
-  AddShape(file, {7168, 128, 1, 576, 0}, 61, 18432, 256, 8);
+  AddShape(file, {7168, 128, 1, 576, kQ4K, 512}, 61, 18432, 256, 8);
   file.Number("attention.key_length_mla", 192)
       .Number("attention.value_length_mla", 128)
       .Number("attention.q_lora_rank", 1536)
@@ -331,11 +332,11 @@ TEST_P(PlanOf, LeavesMappedExpertsInTheFile) {
 
 const PublicModel kModels[] = {
     {"Grok1", Grok1, 315'684'820'992, 185'446'981'632, 262'144, 504'343'552},
-    {"Grok2", Grok2, 269'515'497'472, 160'155'336'704, 262'144, 567'595'008},
+    {"Grok2", Grok2, 269'515'497'472, 160'155'336'704, 262'144, 584'372'224},
     {"Mixtral8x7B", Mixtral, 46'702'792'704, 27'610'636'288, 131'072, 236'226'560},
     {"Qwen3_30B_A3B", Qwen3, 30'532'122'624, 17'590'630'400, 98'304, 185'419'776},
     {"GptOss120B", GptOss, 116'829'156'672, 73'508'537'088, 73'728, 233'926'656},
-    {"DeepSeekV3", DeepSeekV3, 671'026'419'200, 388'489'246'720, 132'736, 862'396'416},
+    {"DeepSeekV3", DeepSeekV3, 671'026'419'200, 388'489'246'720, 132'736, 1'015'881'728},
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, PlanOf, testing::ValuesIn(kModels),
