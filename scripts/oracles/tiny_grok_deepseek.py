@@ -19,6 +19,7 @@ import numpy as np
 VOCABULARY = 96
 GREEDY = 16
 MARGIN_MIN = 0.02   # between the best two logits of a greedy choice
+PART_MATTERS_MIN = 0.05  # change of some logit where a part of the model is left out
 CHOICE_MIN = 3e-4   # between the last chosen and the first dropped expert or group, in compared scores
 F32, Q8_0 = gguf.GGMLQuantizationType.F32, gguf.GGMLQuantizationType.Q8_0
 
@@ -179,7 +180,7 @@ def deepseek(w, c, ids, gaps):
             x = x + feed_forward(h, t("ffn_gate"), t("ffn_up"), t("ffn_down"), silu)
             continue
         y = feed_forward(h, t("ffn_gate_shexp"), t("ffn_up_shexp"), t("ffn_down_shexp"), silu)
-        bias = w.get(f"blk.{layer}.exp_probs_b.bias")
+        bias = w.get(f"blk.{layer}.exp_probs_b.bias") if c.get("biased", True) else None
         for row in range(tokens):
             for e, g in zip(*choose(c, h[row] @ t("ffn_gate_inp").T, bias, gaps)):
                 y[row] += g * feed_forward(h[row], t("ffn_gate_exps")[e], t("ffn_up_exps")[e], t("ffn_down_exps")[e], silu)
@@ -375,23 +376,36 @@ def refer(weights, c, model, variants, checked):
     return sequences, arrays
 
 
+# name, architecture, configuration, weights, keys, reference, its variants, types of files, and parts that must matter
+# as the configuration without them
 MODELS = [
-    ("tiny-grok2-long", "grok", GROK_LONG, draw_grok, grok_keys, grok, {"logits": {}, "logits_llamacpp": {"llama_cpp": True}}, [F32]),
-    ("tiny-deepseek3", "deepseek2", DEEPSEEK3, draw_deepseek, deepseek_keys, deepseek, {"logits": {}}, [F32, Q8_0]),
-    ("tiny-deepseek2-lite", "deepseek2", DEEPSEEK2_LITE, draw_deepseek, deepseek_keys, deepseek, {"logits": {}}, [F32]),
+    ("tiny-grok2-long", "grok", GROK_LONG, draw_grok, grok_keys, grok, {"logits": {}, "logits_llamacpp": {"llama_cpp": True}}, [F32],
+     [{"temperature_length": 1000}, {"router_cap": 0}, {"attention_cap": 0}, {"logit_cap": 0}]),
+    ("tiny-deepseek3", "deepseek2", DEEPSEEK3, draw_deepseek, deepseek_keys, deepseek, {"logits": {}}, [F32, Q8_0],
+     [{"groups": 1, "groups_used": 1}, {"log_multiplier": 0.0}, {"renormalise": False}, {"weights_scale": 1.0}, {"biased": False},
+      {"yarn": (8.0, 1e9, 32.0, 1.0)}]),
+    ("tiny-deepseek2-lite", "deepseek2", DEEPSEEK2_LITE, draw_deepseek, deepseek_keys, deepseek, {"logits": {}}, [F32],
+     [{"renormalise": True}]),
 ]
 
 
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {}
-    for name, architecture, config, draw, keys, model, variants, types in MODELS:
+    for name, architecture, config, draw, keys, model, variants, types, parts in MODELS:
         stored = as_stored(config)
         for seed in range(1, 1000):
             tensors = draw(config, seed)
             referred = refer({k: v.astype(np.float64) for k, v in tensors.items()}, stored, model, variants, True)
             if referred is not None:
                 break
+        sequences, arrays = referred
+        longest = sequences["s64"]["prompt"] + sequences["s64"]["greedy"]
+        for part in parts:
+            without = model({k: v.astype(np.float64) for k, v in tensors.items()}, stored | part, longest, [])
+            change = float(np.abs(without - arrays["s64", "logits"]).max())
+            print(name, "without", part, round(change, 3), flush=True)
+            assert change > PART_MATTERS_MIN, part
         for kind in types:
             full = f"{name}.{kind.name.lower()}"
             write(folder / f"{full}.gguf", architecture, keys(config), tensors, kind)

@@ -385,8 +385,8 @@ Status Compiler::CompileOp(const RopeIntoKvOp& op) {
 // The values of a head in an activation, which its heads share evenly.
 Result<int64_t> HeadRun(const ActivationMatrix& activation, int32_t heads, int64_t width) {
   if (heads < 1 || activation.width % heads != 0 || activation.width / heads < width) {
-    return Misfit(activation,
-                  std::to_string(heads) + " heads of at least " + std::to_string(width) + " values");
+    return Misfit(activation, std::to_string(heads) + " heads of at least " +
+                                  std::to_string(width) + " values");
   }
   return activation.width / heads;
 }

@@ -196,10 +196,9 @@ struct LogitsOp {
   bool fine_activations = false;
 };
 
-using Operation =
-    std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, HeadMatMulOp, CopyHeadsOp, AttentionOp,
-                 GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp, ExpertCombineOp, SigmoidGateOp,
-                 GatherLogitRowsOp, LogitsOp>;
+using Operation = std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, HeadMatMulOp, CopyHeadsOp,
+                               AttentionOp, GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp,
+                               ExpertCombineOp, SigmoidGateOp, GatherLogitRowsOp, LogitsOp>;
 
 struct Program {
   std::vector<Activation> activations;

@@ -25,7 +25,7 @@ struct ModelConfig {
   double rope_freq_base_scale = 1;    // multiplies the RoPE base
   std::string repack_cache = "auto";  // a folder for packed weights; "off": none
   int64_t repack_cache_bytes_max = int64_t{16} << 30;  // of all models together
-  ModelCompat compat = ModelCompat::kAuthors;  // whose reading of a file to follow in doubt
+  ModelCompat compat = ModelCompat::kAuthors;          // whose reading of a file to follow in doubt
 };
 
 struct ServerConfig {

@@ -42,7 +42,7 @@ class OpenGroups {
   OpenGroups(const RoutingRule& rule, const float* scores)
       : size_(rule.experts / rule.groups), all_(rule.groups_used >= rule.groups) {
     if (all_) return;
-    std::array<float, kExpertGroupsMax> group_scores;
+    std::array<float, kExpertGroupsMax> group_scores = {};
     for (int g = 0; g < rule.groups; ++g) {
       group_scores[static_cast<size_t>(g)] = GroupScore(rule, scores, g);
     }
@@ -96,7 +96,7 @@ void WeighBySoftmax(const RoutingRule& rule, const float* logits, const int32_t*
 void RouteRow(const RoutingRule& rule, float* logits, int32_t* chosen, float* weights) {
   for (int e = 0; e < rule.experts; ++e) {
     if (rule.soft_cap != 0) logits[e] = scalar::Tanh(logits[e] / rule.soft_cap) * rule.soft_cap;
-    if (rule.score == RouterScore::kSigmoid) logits[e] = 1.0F / (1.0F + scalar::Exp(-logits[e]));
+    if (rule.score == RouterScore::kSigmoid) logits[e] = Sigmoid(logits[e]);
   }
   ChooseExperts(rule, logits, chosen);
   if (rule.score == RouterScore::kSoftmax) {

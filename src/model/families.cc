@@ -21,9 +21,9 @@ extern const Family kQwen3MoeFamily;
 namespace {
 
 constexpr std::array<const Family*, 11> kFamilies = {
-    &kLlamaFamily, &kGemma2Family,    &kGemma3Family,   &kGptOssFamily,
-    &kPhi3Family,  &kQwen2Family,     &kQwen2MoeFamily, &kQwen3Family,
-    &kQwen3MoeFamily, &kGrokFamily, &kDeepSeek2Family};
+    &kLlamaFamily,    &kGemma2Family, &kGemma3Family,   &kGptOssFamily,
+    &kPhi3Family,     &kQwen2Family,  &kQwen2MoeFamily, &kQwen3Family,
+    &kQwen3MoeFamily, &kGrokFamily,   &kDeepSeek2Family};
 
 }  // namespace
 

@@ -65,8 +65,7 @@ Status ReadLatentHeads(const KeyReader& keys, ModelShape& shape) {
   LatentAttention& latent = shape.latent;
   REM_ASSIGN_OR_RETURN(shape.heads, keys.Count("attention.head_count", 1, kHeadsMax));
   REM_ASSIGN_OR_RETURN(latent.rank, keys.Count("attention.kv_lora_rank", 1, kHeadWidthMax));
-  REM_ASSIGN_OR_RETURN(latent.query_rank,
-                       keys.CountOr("attention.q_lora_rank", 0, kWidthMax, 0));
+  REM_ASSIGN_OR_RETURN(latent.query_rank, keys.CountOr("attention.q_lora_rank", 0, kWidthMax, 0));
   REM_ASSIGN_OR_RETURN(shape.rotary_width, keys.Count("rope.dimension_count", 2, kHeadWidthMax));
   shape.kv_heads = 1;
   shape.key_width = latent.rank + shape.rotary_width;
@@ -75,10 +74,10 @@ Status ReadLatentHeads(const KeyReader& keys, ModelShape& shape) {
   const std::string_view key_name =
       latent.fused_up ? "attention.key_length" : "attention.key_length_mla";
   REM_ASSIGN_OR_RETURN(latent.key_width, keys.Count(key_name, 1, kHeadWidthMax));
-  REM_ASSIGN_OR_RETURN(latent.value_width,
-                       keys.Count(latent.fused_up ? "attention.value_length"
-                                                  : "attention.value_length_mla",
-                                  1, kHeadWidthMax));
+  REM_ASSIGN_OR_RETURN(
+      latent.value_width,
+      keys.Count(latent.fused_up ? "attention.value_length" : "attention.value_length_mla", 1,
+                 kHeadWidthMax));
   if (shape.rotary_width >= latent.key_width || shape.rotary_width % 2 != 0) {
     return InvalidArgument(keys.Key("rope.dimension_count") + " = " +
                            std::to_string(shape.rotary_width) + ", expected an even number below " +
@@ -104,9 +103,8 @@ Status RefuseKey(const KeyReader& keys, std::string_view name) {
 Status ReadScores(const KeyReader& keys, const Family& family, ModelShape& shape) {
   const bool odd_scale = family.layers_of_odd_query_scale == shape.layers;
   const int32_t squared = odd_scale ? std::max(1, shape.width / shape.heads) : shape.QueryWidth();
-  shape.attention_scale = family.attention_scale > 0
-                              ? family.attention_scale
-                              : 1 / std::sqrt(static_cast<float>(squared));
+  shape.attention_scale = family.attention_scale > 0 ? family.attention_scale
+                                                     : 1 / std::sqrt(static_cast<float>(squared));
   for (const std::string_view name : {"attention.scale", "attention.output_scale"}) {
     if (!keys.Has(name)) continue;
     REM_ASSIGN_OR_RETURN(const double scale, keys.Positive(name));
@@ -123,7 +121,8 @@ Status ReadScores(const KeyReader& keys, const Family& family, ModelShape& shape
                        keys.CapOr("attn_logit_softcapping", family.attention_soft_cap));
   REM_ASSIGN_OR_RETURN(shape.logit_soft_cap,
                        keys.CapOr("final_logit_softcapping", family.logit_soft_cap));
-  REM_ASSIGN_OR_RETURN(const double logit_scale, keys.PositiveOr("logit_scale", family.logit_scale));
+  REM_ASSIGN_OR_RETURN(const double logit_scale,
+                       keys.PositiveOr("logit_scale", family.logit_scale));
   shape.logit_scale = static_cast<float>(logit_scale);
   return Status::Ok();
 }
@@ -163,14 +162,13 @@ Status ReadSharedExperts(const KeyReader& keys, ModelShape& shape) {
     REM_ASSIGN_OR_RETURN(const int32_t count, keys.Count("expert_shared_count", 0, kExpertsMax));
     if (int64_t{count} * shape.expert_width > static_cast<int64_t>(kFeedForwardWidthMax)) {
       return InvalidArgument(keys.Key("expert_shared_count") + " = " + std::to_string(count) +
-                             ", expected at most " +
-                             std::to_string(kFeedForwardWidthMax) + " values in all");
+                             ", expected at most " + std::to_string(kFeedForwardWidthMax) +
+                             " values in all");
     }
     width = count * shape.expert_width;
   }
-  REM_ASSIGN_OR_RETURN(shape.shared_expert_width,
-                       keys.CountOr("expert_shared_feed_forward_length", 1, kFeedForwardWidthMax,
-                                    width));
+  REM_ASSIGN_OR_RETURN(shape.shared_expert_width, keys.CountOr("expert_shared_feed_forward_length",
+                                                               1, kFeedForwardWidthMax, width));
   return Status::Ok();
 }
 
@@ -193,9 +191,9 @@ Status ReadExperts(const KeyReader& keys, const Family& family, ModelShape& shap
                        keys.FlagOr("expert_weights_norm", family.renormalise_gates));
   REM_RETURN_IF_ERROR(ReadRouter(keys, shape));
   if (may_lack) {
-    REM_ASSIGN_OR_RETURN(shape.leading_dense_layers,
-                         keys.CountOr("leading_dense_block_count", 0,
-                                      static_cast<uint64_t>(shape.layers), 0));
+    REM_ASSIGN_OR_RETURN(
+        shape.leading_dense_layers,
+        keys.CountOr("leading_dense_block_count", 0, static_cast<uint64_t>(shape.layers), 0));
   }
   if (!NameOf(family.layer, TensorRole::kSharedExpertDown).empty()) {
     return ReadSharedExperts(keys, shape);
@@ -313,7 +311,8 @@ Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
                          keys.CountOr("rope.scaling.original_context_length", 1, kContextMax,
                                       shape.context_trained));
     scaling.original_context = original;
-    REM_ASSIGN_OR_RETURN(scaling.beta_fast, keys.PositiveOr("rope.scaling.yarn_beta_fast", family.yarn_beta_fast));
+    REM_ASSIGN_OR_RETURN(scaling.beta_fast,
+                         keys.PositiveOr("rope.scaling.yarn_beta_fast", family.yarn_beta_fast));
     REM_ASSIGN_OR_RETURN(scaling.beta_slow, keys.PositiveOr("rope.scaling.yarn_beta_slow", 1));
     REM_ASSIGN_OR_RETURN(scaling.attention_factor,
                          keys.PositiveOr("rope.scaling.yarn_attn_factor", 1));

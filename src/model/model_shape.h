@@ -50,12 +50,12 @@ struct ModelShape {
   float norm_epsilon = 0;
   bool tied_embedding = false;  // no output matrix of its own
   float embedding_scale = 1;
-  float attention_scale = 1;     // of query times key
-  float attention_soft_cap = 0;  // of scaled scores; 0: none
+  float attention_scale = 1;       // of query times key
+  float attention_soft_cap = 0;    // of scaled scores; 0: none
   int32_t temperature_length = 0;  // of attention (AttentionOp has its rule); 0: none
   float logit_scale = 1;
-  float logit_soft_cap = 0;      // 0: none
-  int32_t rotary_width = 0;      // values of a head that turn: leading, or behind the latent
+  float logit_soft_cap = 0;  // 0: none
+  int32_t rotary_width = 0;  // values of a head that turn: leading, or behind the latent
   RopeParams rope;
   // Sliding windows: every window_period-th layer sees all keys, the others the last `window`. A
   // period of 0: all layers have the window; a window of 0: none has.

@@ -229,7 +229,7 @@ class Builder {
     AddGated(weights.dense, dense_, experts ? beside_out_ : block_out_);
     if (experts) Add(AddOp{.in = beside_out_, .inout = block_out_});
     // Family::dense_beside_experts
-    AddToStream(weights.feed_forward_post_norm, experts ? 2 : 1);
+    AddToStream(weights.feed_forward_post_norm, experts ? 2.0F : 1.0F);
   }
 
   void AddGated(const FeedForwardWeights& weights, const Inner& inner, ActivationId out) {
@@ -287,8 +287,8 @@ class Builder {
   Program program_;
   ActivationId stream_, normed_, queries_, keys_, values_, attended_, block_out_, last_;
   Inner dense_, experts_, shared_;
-  // Latent attention: the query's latent, what is kept of the stream for keys and values (the latent
-  // before its norm, and the values to be rotated), and the heads' own queries and results.
+  // Latent attention: the query's latent, what is kept of the stream for keys and values (the
+  // latent before its norm, and the values to be rotated), and the heads' own queries and results.
   ActivationId query_latent_ = kNoActivation;
   ActivationId compressed_ = kNoActivation;
   ActivationId head_queries_ = kNoActivation;

@@ -166,9 +166,10 @@ std::string WhatForbids(TensorRole role, const ModelShape& model, int layer) {
     default: break;
   }
   const std::string experts = "expert_count = " + std::to_string(model.experts);
-  return model.leading_dense_layers == 0 ? experts
-                                         : experts + " and leading_dense_block_count = " +
-                                               std::to_string(model.leading_dense_layers);
+  return model.leading_dense_layers == 0
+             ? experts
+             : experts +
+                   " and leading_dense_block_count = " + std::to_string(model.leading_dense_layers);
 }
 
 std::string Dimensions(const int64_t* shape, int rank) {
@@ -256,7 +257,8 @@ class RoleResolver {
       if (!entry.other_name.empty()) {
         const TensorInfo* other = file_.FindTensor(prefix + std::string(entry.other_name));
         if (tensor != nullptr && other != nullptr) {
-          return InvalidArgument("tensor " + std::string(other->name) + " does not go with " + name);
+          return InvalidArgument("tensor " + std::string(other->name) + " does not go with " +
+                                 name);
         }
         if (tensor == nullptr) tensor = other;
       }

@@ -31,6 +31,8 @@ constexpr MixCase kCases[] = {
     {"TinyWindows", "tiny-gemma3.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
     {"TinySinks", "tiny-gptoss.mxfp4.gguf", ComputeMode::kAuto, 5, 180, 40},
     {"TinySharedExpert", "tiny-qwen2moe.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinyDenseBesideExperts", "tiny-grok2-long.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinyLatent", "tiny-deepseek3.q8_0.gguf", ComputeMode::kAuto, 5, 180, 40},
     {"TinyQ4K", "tiny-llamaq.q4_k.gguf", ComputeMode::kAuto, 10, 180, 40},
 };
 

@@ -143,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TinySameBits,
                          testing::Values("tiny-llama.f32.gguf", "tiny-llama.q8_0.gguf",
                                          "tiny-mixtral.q8_0.gguf", "tiny-llamaq.q4_k.gguf",
                                          "tiny-gemma2.f32.gguf", "tiny-gptoss.mxfp4.gguf",
-                                         "tiny-phi3.f32.gguf"),
+                                         "tiny-phi3.f32.gguf", "tiny-grok2.q8_0.gguf",
+                                         "tiny-deepseek3.q8_0.gguf"),
                          FileName);
 
 std::vector<std::vector<TokenId>> RealPrompts() {

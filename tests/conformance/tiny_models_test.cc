@@ -17,11 +17,18 @@
 namespace remontoir {
 namespace {
 
-LoadedModel Open(const std::string& file, ComputeMode compute) {
+struct ModelCase {
+  std::string name;  // in the manifest
+  std::string file;
+  Compat compat = Compat::kAuthors;
+};
+
+LoadedModel Open(const ModelCase& c, ComputeMode compute) {
   LoadEngineOptions options;
+  options.compat = c.compat;
   options.backend = {.threads = 2, .compute = compute};
   options.engine.sequences_max = 2;
-  auto opened = ModelFile::Open(TestData("tiny/" + file));
+  auto opened = ModelFile::Open(TestData("tiny/" + c.file));
   REM_CHECK(opened.ok(), opened.status().message());
   auto model = OpenModel(std::move(*opened), options, nullptr);
   REM_CHECK(model.ok(), model.status().message());
@@ -35,15 +42,19 @@ struct Sequence {
   NpyArray logits;  // [tokens][vocabulary]
 };
 
-// The manifest that lists the model: the oracles', or that of scripts/oracles.
+// The manifest that lists the model: the oracles', or one of scripts/oracles.
 boost::json::object ManifestOf(const std::string& model) {
-  auto manifest = ReadJson(TestData("tiny/manifest.json")).as_object();
-  return manifest.contains(model) ? manifest : ReadJson(TestData("tiny/families.json")).as_object();
+  for (const char* file : {"tiny/manifest.json", "tiny/families.json"}) {
+    auto manifest = ReadJson(TestData(file)).as_object();
+    if (manifest.contains(model)) return manifest;
+  }
+  return ReadJson(TestData("tiny/grok_deepseek.json")).as_object();
 }
 
-std::vector<Sequence> ReadSequences(const std::string& model) {
-  const boost::json::object manifest = ManifestOf(model);
-  const auto* entry = &manifest.at(model).as_object();
+std::vector<Sequence> ReadSequences(const ModelCase& c) {
+  const boost::json::object manifest = ManifestOf(c.name);
+  const auto* entry = &manifest.at(c.name).as_object();
+  const char* logits = c.compat == Compat::kLlamaCpp ? "logits_llamacpp" : "logits";
   if (!entry->contains("sequences")) {
     entry = &manifest.at(entry->at("same_as").as_string()).as_object();
   }
@@ -55,7 +66,7 @@ std::vector<Sequence> ReadSequences(const std::string& model) {
     sequence.prompt = sequence.tokens.size();
     const auto greedy = Ints(value.at("greedy"));
     sequence.tokens.insert(sequence.tokens.end(), greedy.begin(), greedy.end());
-    sequence.logits = ReadNpy(TestData("tiny/" + std::string(value.at("logits").as_string())));
+    sequence.logits = ReadNpy(TestData("tiny/" + std::string(value.at(logits).as_string())));
     sequences.push_back(std::move(sequence));
   }
   return sequences;
@@ -125,15 +136,11 @@ void RunTogether(ModelRunner& runner, RoundShare& a, RoundShare& b) {
   }
 }
 
-struct ModelCase {
-  std::string name;  // in the manifest
-  std::string file;
-};
-
 void PrintTo(const ModelCase& model, std::ostream* out) { *out << model.name; }
 
 std::string CaseName(const testing::TestParamInfo<ModelCase>& info) {
   std::string name = info.param.name;
+  if (info.param.compat == Compat::kLlamaCpp) name += "_as_llama_cpp";
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
   return name;
@@ -143,8 +150,8 @@ class TinyModel : public testing::TestWithParam<ModelCase> {};
 
 // Tolerance of the oracles for float32 activations.
 TEST_P(TinyModel, InFloat32EqualsTheReferenceWithin1e3) {
-  LoadedModel model = Open(GetParam().file, ComputeMode::kF32);
-  for (const Sequence& sequence : ReadSequences(GetParam().name)) {
+  LoadedModel model = Open(GetParam(), ComputeMode::kF32);
+  for (const Sequence& sequence : ReadSequences(GetParam())) {
     const auto logits = AllLogits(*model.runner, sequence, 512);
     double worst = 0;
     for (size_t i = 0; i < logits.size(); ++i) {
@@ -156,8 +163,8 @@ TEST_P(TinyModel, InFloat32EqualsTheReferenceWithin1e3) {
 
 TEST_P(TinyModel, GivesTheSameBitsInAnyChunkingAndStepByStep) {
   for (const ComputeMode compute : {ComputeMode::kF32, ComputeMode::kAuto}) {
-    LoadedModel model = Open(GetParam().file, compute);
-    for (const Sequence& sequence : ReadSequences(GetParam().name)) {
+    LoadedModel model = Open(GetParam(), compute);
+    for (const Sequence& sequence : ReadSequences(GetParam())) {
       const auto whole = AllLogits(*model.runner, sequence, 512);
       for (const int32_t rows : {1, 3, 8, 17}) {
         EXPECT_EQ(whole, AllLogits(*model.runner, sequence, rows))
@@ -169,8 +176,8 @@ TEST_P(TinyModel, GivesTheSameBitsInAnyChunkingAndStepByStep) {
 
 TEST_P(TinyModel, GivesTheSameBitsInRoundsThatTwoSequencesShare) {
   for (const ComputeMode compute : {ComputeMode::kF32, ComputeMode::kAuto}) {
-    LoadedModel model = Open(GetParam().file, compute);
-    const std::vector<Sequence> sequences = ReadSequences(GetParam().name);
+    LoadedModel model = Open(GetParam(), compute);
+    const std::vector<Sequence> sequences = ReadSequences(GetParam());
     const Sequence& longest = sequences.back();
     for (const Sequence& sequence : sequences) {
       // Steps of one beside chunks of the other.
@@ -198,6 +205,19 @@ const ModelCase kModels[] = {
     {"tiny-phi3.f32", "tiny-phi3.f32.gguf"},
     {"tiny-gptoss.f32", "tiny-gptoss.f32.gguf"},
     {"tiny-gptoss.mxfp4", "tiny-gptoss.mxfp4.gguf"},
+    {"tiny-grok1.f32", "tiny-grok1.f32.gguf"},
+    {"tiny-grok1.q8_0", "tiny-grok1.q8_0.gguf"},
+    {"tiny-grok1-keys.f32", "tiny-grok1-keys.f32.gguf"},
+    {"tiny-grok2.f32", "tiny-grok2.f32.gguf"},
+    {"tiny-grok2.f32", "tiny-grok2.f32.gguf", Compat::kLlamaCpp},
+    {"tiny-grok2.q8_0", "tiny-grok2.q8_0.gguf"},
+    {"tiny-grok2.q8_0", "tiny-grok2.q8_0.gguf", Compat::kLlamaCpp},
+    {"tiny-grok2-long.f32", "tiny-grok2-long.f32.gguf"},
+    {"tiny-grok2-long.f32", "tiny-grok2-long.f32.gguf", Compat::kLlamaCpp},
+    {"tiny-deepseek2.f32", "tiny-deepseek2.f32.gguf"},
+    {"tiny-deepseek2-lite.f32", "tiny-deepseek2-lite.f32.gguf"},
+    {"tiny-deepseek3.f32", "tiny-deepseek3.f32.gguf"},
+    {"tiny-deepseek3.q8_0", "tiny-deepseek3.q8_0.gguf"},
     {"tiny-llama-upcycled.f16", "tiny-llama-upcycled.f16.gguf"},
     {"tiny-mixtral.f32", "tiny-mixtral.f32.gguf"},
     {"tiny-mixtral.f16", "tiny-mixtral.f16.gguf"},
@@ -284,15 +304,16 @@ class DistanceMeter {
 class QuantisedTinyModel : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(QuantisedTinyModel, WithEightBitActivationsStaysWithinTheOraclesBounds) {
-  LoadedModel model = Open(GetParam().file, ComputeMode::kAuto);
+  LoadedModel model = Open(GetParam(), ComputeMode::kAuto);
   DistanceMeter meter;
-  for (const Sequence& sequence : ReadSequences(GetParam().name)) {
+  for (const Sequence& sequence : ReadSequences(GetParam())) {
     meter.Add(sequence, AllLogits(*model.runner, sequence, 512));
   }
   const Distance distance = meter.Get();
   // An 8-bit router input can flip an expert.
-  const bool loose =
-      GetParam().name == "tiny-mixtral.q8_0" || GetParam().name.find("mxfp4") != std::string::npos;
+  const std::string& name = GetParam().name;
+  const bool loose = name == "tiny-mixtral.q8_0" || name == "tiny-grok2.q8_0" ||
+                     name == "tiny-deepseek3.q8_0" || name.find("mxfp4") != std::string::npos;
   EXPECT_LE(distance.relative_rms, loose ? 0.12 : 0.06);
   EXPECT_LE(distance.mean_kl, 0.02);
   EXPECT_LE(distance.worst, 2.5);

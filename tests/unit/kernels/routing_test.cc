@@ -28,7 +28,7 @@ Routed Route(const std::vector<float>& logits, int used, bool renormalise) {
   return Route(logits, {.used = used, .renormalise = renormalise});
 }
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double ExactSigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 TEST(RouteRow, ChoosesTheBestInOrder) {
   EXPECT_EQ(Route({0.5F, 2, -1, 3, 1}, 3, true).chosen, (std::vector<int32_t>{3, 1, 4}));
@@ -94,23 +94,22 @@ TEST(RouteRow, WeighsEachExpertByItsOwnSigmoid) {
   const Routed routed =
       Route(logits, {.used = 2, .renormalise = false, .score = RouterScore::kSigmoid});
   EXPECT_EQ(routed.chosen, (std::vector<int32_t>{1, 0}));
-  EXPECT_NEAR(routed.weights[0], Sigmoid(2), 1e-6);
-  EXPECT_NEAR(routed.weights[1], Sigmoid(0.5), 1e-6);
+  EXPECT_NEAR(routed.weights[0], ExactSigmoid(2), 1e-6);
+  EXPECT_NEAR(routed.weights[1], ExactSigmoid(0.5), 1e-6);
   const Routed sum =
       Route(logits, {.used = 2, .renormalise = true, .score = RouterScore::kSigmoid});
-  EXPECT_NEAR(sum.weights[0], Sigmoid(2) / (Sigmoid(2) + Sigmoid(0.5)), 1e-6);
+  EXPECT_NEAR(sum.weights[0], ExactSigmoid(2) / (ExactSigmoid(2) + ExactSigmoid(0.5)), 1e-6);
 }
 
 TEST(RouteRow, BiasDecidesWhoIsChosenButWeighsNothing) {
   const std::vector<float> logits = {0.5F, 2, -1, -3};
   const std::vector<float> bias = {0, -1, 0.5F, 0};
-  const Routed routed = Route(logits, {.used = 2,
-                                       .renormalise = false,
-                                       .score = RouterScore::kSigmoid,
-                                       .bias = bias.data()});
+  const Routed routed =
+      Route(logits,
+            {.used = 2, .renormalise = false, .score = RouterScore::kSigmoid, .bias = bias.data()});
   EXPECT_EQ(routed.chosen, (std::vector<int32_t>{2, 0}));
-  EXPECT_NEAR(routed.weights[0], Sigmoid(-1), 1e-6);
-  EXPECT_NEAR(routed.weights[1], Sigmoid(0.5), 1e-6);
+  EXPECT_NEAR(routed.weights[0], ExactSigmoid(-1), 1e-6);
+  EXPECT_NEAR(routed.weights[1], ExactSigmoid(0.5), 1e-6);
 }
 
 TEST(RouteRow, SigmoidsThatVanishWeighNothing) {
@@ -128,8 +127,7 @@ TEST(RouteRow, LimitsSoftmaxToTheGroupsWithTheBestExperts) {
 }
 
 TEST(RouteRow, LimitsSigmoidToTheGroupsWithTheBestPairs) {
-  RoutingRule rule = {
-      .used = 3, .score = RouterScore::kSigmoid, .groups = 3, .groups_used = 1};
+  RoutingRule rule = {.used = 3, .score = RouterScore::kSigmoid, .groups = 3, .groups_used = 1};
   EXPECT_EQ(Route(kGroupedLogits, rule).chosen, (std::vector<int32_t>{3, 4, 5}));
   rule.groups_used = 2;
   EXPECT_EQ(Route(kGroupedLogits, rule).chosen, (std::vector<int32_t>{3, 4, 6}));

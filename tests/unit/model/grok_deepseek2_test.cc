@@ -4,49 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "model/hyperparameters.h"
 #include "model/model_info.h"
 #include "model/model_loader.h"
-#include "tests/support/temporary_folder.h"
-#include "tests/unit/formats/gguf_builder.h"
+#include "tests/unit/model/model_draft.h"
 
 namespace remontoir {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint32_t kF32 = 0;
-
-// A model file before it is written: keys without their architecture, shapes of float32 tensors.
-struct Draft {
-  std::string architecture;
-  std::map<std::string, std::pair<ValueType, std::string>> keys;
-  std::map<std::string, std::vector<int64_t>> tensors;
-
-  void Number(const std::string& key, uint32_t value) {
-    keys[key] = {ValueType::kUint32, Bytes(value)};
-  }
-  void Real(const std::string& key, float value) {
-    keys[key] = {ValueType::kFloat32, Bytes(value)};
-  }
-  void Text(const std::string& key, const std::string& value) {
-    keys[key] = {ValueType::kString, StringBytes(value)};
-  }
-  void Flag(const std::string& key, bool value) { keys[key] = {ValueType::kBool, Bytes(value)}; }
-  // The tensor of layers first ... 2.
-  void Layers(const std::string& name, const std::vector<int64_t>& shape, int first = 0) {
-    for (int layer = first; layer < 3; ++layer) {
-      tensors["blk." + std::to_string(layer) + "." + name] = shape;
-    }
-  }
-};
 
 // Three layers of width 32; experts of width 48 in layers `first_experts` ...
 Draft Common(const std::string& architecture, int first_experts) {
@@ -145,28 +115,8 @@ Draft OldDeepSeek() {
 
 class FileOf : public ::testing::Test {
  protected:
-  const ModelFile& Write(const Draft& draft) {
-    GgufBuilder builder;
-    builder.Key("general.architecture", ValueType::kString, StringBytes(draft.architecture));
-    for (const auto& [key, value] : draft.keys) {
-      builder.Key(draft.architecture + "." + key, value.first, value.second);
-    }
-    uint64_t offset = 0;
-    for (const auto& [name, shape] : draft.tensors) {
-      builder.TensorAt(name, shape, kF32, offset);
-      uint64_t bytes = sizeof(float);
-      for (const int64_t dimension : shape) bytes *= static_cast<uint64_t>(dimension);
-      offset += (bytes + 31) / 32 * 32;
-    }
-    folder_.Write("model.gguf", builder.Build());
-    auto opened = ModelFile::OpenHeader(folder_ / "model.gguf");
-    REM_CHECK(opened.ok(), opened.status().message());
-    files_.push_back(std::make_unique<ModelFile>(std::move(*opened)));
-    return *files_.back();
-  }
-
   Result<ModelInfo> Read(const Draft& draft, Compat compat = Compat::kAuthors) {
-    return ReadModelInfo(Write(draft), compat);
+    return ReadModelInfo(files_.Write(draft), compat);
   }
 
   ModelShape ShapeOf(const Draft& draft, Compat compat = Compat::kAuthors) {
@@ -175,9 +125,7 @@ class FileOf : public ::testing::Test {
     return info->shape;
   }
 
- private:
-  TemporaryFolder folder_;
-  std::vector<std::unique_ptr<ModelFile>> files_;  // what was read points into them
+  DraftFiles files_;
 };
 
 TEST_F(FileOf, Grok1HasItsAuthorsNumbersWithoutKeys) {
@@ -227,7 +175,7 @@ TEST_F(FileOf, GrokIsReadAsLlamaCppDoesWhereAskedTo) {
   EXPECT_EQ(shape.temperature_length, 0);
   EXPECT_EQ(shape.attention_soft_cap, 30);
   const auto scaling_as = [&](Compat compat) {
-    const ModelFile& file = Write(draft);
+    const ModelFile& file = files_.Write(draft);
     const Family* family = FindFamily("grok", compat);
     return *ReadRopeScaling(file, *family, shape);
   };
@@ -320,11 +268,15 @@ const Contradiction kContradictions[] = {
      [](Draft& d) { d.tensors.erase("blk.2.ffn_down.weight"); }, "blk.2.ffn_down.weight",
      "missing"},
     {"dense blocks in later layers", Grok,
-     [](Draft& d) { d.Layers("ffn_up.weight", {32, 64}, 1); }, "blk.1.ffn_up.weight",
-     "expert_count = 8"},
+     [](Draft& d) {
+       d.Layers("ffn_up.weight", {32, 64}, 1);
+     },
+     "blk.1.ffn_up.weight", "expert_count = 8"},
     {"a dense block as wide as an expert", GrokWithDense,
-     [](Draft& d) { d.tensors["blk.0.ffn_up.weight"] = {32, 48}; }, "blk.0.ffn_up.weight",
-     "expected [32, 64]"},
+     [](Draft& d) {
+       d.tensors["blk.0.ffn_up.weight"] = {32, 48};
+     },
+     "blk.0.ffn_up.weight", "expected [32, 64]"},
     {"a temperature length without a logarithm", Grok,
      [](Draft& d) { d.Number("attention.temperature_length", 1); },
      "grok.attention.temperature_length = 1", "expected 0 (none) or at least 2"},
@@ -341,8 +293,7 @@ const Contradiction kContradictions[] = {
      "deepseek2.attention.kv_lora_rank = 1020", "expected at most 1024"},
     {"pages of another width", DeepSeek, [](Draft& d) { d.Number("attention.key_length", 36); },
      "deepseek2.attention.key_length = 36", "expected 32"},
-    {"values of another width", DeepSeek,
-     [](Draft& d) { d.Number("attention.value_length", 25); },
+    {"values of another width", DeepSeek, [](Draft& d) { d.Number("attention.value_length", 25); },
      "deepseek2.attention.value_length = 25", "expected 24"},
     {"KV heads of its own", DeepSeek, [](Draft& d) { d.Number("attention.head_count_kv", 2); },
      "deepseek2.attention.head_count_kv = 2", "expected 1"},
@@ -350,30 +301,42 @@ const Contradiction kContradictions[] = {
      [](Draft& d) { d.Number("attention.head_count_kv", 1); },
      "deepseek2.attention.head_count_kv = 1", "expected 2"},
     {"a rotated part as wide as the key", DeepSeek,
-     [](Draft& d) { d.Number("rope.dimension_count", 20); },
-     "deepseek2.rope.dimension_count = 20", "expected an even number below"},
+     [](Draft& d) { d.Number("rope.dimension_count", 20); }, "deepseek2.rope.dimension_count = 20",
+     "expected an even number below"},
     {"values' matrices of a missing width", DeepSeek,
      [](Draft& d) { d.keys.erase("attention.value_length_mla"); },
      "deepseek2.attention.value_length_mla", ""},
     {"both ways to make queries", DeepSeek,
-     [](Draft& d) { d.Layers("attn_q.weight", {32, 40}); }, "blk.0.attn_q.weight",
-     "attention.q_lora_rank = 16"},
+     [](Draft& d) {
+       d.Layers("attn_q.weight", {32, 40});
+     },
+     "blk.0.attn_q.weight", "attention.q_lora_rank = 16"},
     {"queries' latent without its rank", DeepSeek,
      [](Draft& d) { d.keys.erase("attention.q_lora_rank"); }, "blk.0.attn_q.weight", "missing"},
     {"fused matrices beside the others", DeepSeek,
-     [](Draft& d) { d.Layers("attn_kv_b.weight", {24, 44}); }, "blk.0.attn_kv_b.weight",
-     "does not go with attention.key_length_mla"},
+     [](Draft& d) {
+       d.Layers("attn_kv_b.weight", {24, 44});
+     },
+     "blk.0.attn_kv_b.weight", "does not go with attention.key_length_mla"},
     {"fused matrices that aren't", OldDeepSeek,
-     [](Draft& d) { d.Layers("attn_k_b.weight", {12, 24, 2}); }, "blk.0.attn_k_b.weight",
-     "without attention.key_length_mla"},
+     [](Draft& d) {
+       d.Layers("attn_k_b.weight", {12, 24, 2});
+     },
+     "blk.0.attn_k_b.weight", "without attention.key_length_mla"},
     {"fused matrices of other heads", OldDeepSeek,
-     [](Draft& d) { d.tensors["blk.1.attn_kv_b.weight"] = {24, 40}; }, "blk.1.attn_kv_b.weight",
-     "expected [24, 44]"},
+     [](Draft& d) {
+       d.tensors["blk.1.attn_kv_b.weight"] = {24, 40};
+     },
+     "blk.1.attn_kv_b.weight", "expected [24, 44]"},
     {"matrices the wrong way round", DeepSeek,
-     [](Draft& d) { d.tensors["blk.2.attn_k_b.weight"] = {24, 12, 2}; },
+     [](Draft& d) {
+       d.tensors["blk.2.attn_k_b.weight"] = {24, 12, 2};
+     },
      "blk.2.attn_k_b.weight", "expected [12, 24, 2]"},
     {"experts in a dense layer", DeepSeek,
-     [](Draft& d) { d.tensors["blk.0.ffn_gate_inp.weight"] = {32, 8}; },
+     [](Draft& d) {
+       d.tensors["blk.0.ffn_gate_inp.weight"] = {32, 8};
+     },
      "blk.0.ffn_gate_inp.weight", "leading_dense_block_count = 1"},
     {"more dense layers than layers", DeepSeek,
      [](Draft& d) { d.Number("leading_dense_block_count", 4); },

@@ -22,11 +22,8 @@ struct Fused {
   std::vector<std::byte> bytes;  // [heads * (key rows + value rows)][rank]
 
   TensorView View(DType view_type, int64_t columns, int64_t rows) const {
-    return {view_type,
-            3,
-            {columns, rows, kHeads, 1},
-            bytes.data(),
-            static_cast<int64_t>(bytes.size())};
+    return {
+        view_type, 3, {columns, rows, kHeads, 1}, bytes.data(), static_cast<int64_t>(bytes.size())};
   }
   std::vector<float> Row(int64_t row) const {
     std::vector<float> values(static_cast<size_t>(kRank));
@@ -37,8 +34,7 @@ struct Fused {
 
 Fused MakeFused(DType type) {
   Fused fused{type, {}};
-  fused.bytes.resize(
-      static_cast<size_t>(kHeads * (kKeyRows + kValueRows) * RowBytes(type, kRank)));
+  fused.bytes.resize(static_cast<size_t>(kHeads * (kKeyRows + kValueRows) * RowBytes(type, kRank)));
   if (type == DType::kF32) {
     for (size_t at = 0; at < fused.bytes.size(); at += sizeof(float)) {
       const auto value = static_cast<float>(at);
