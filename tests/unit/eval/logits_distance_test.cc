@@ -65,8 +65,8 @@ TEST(LogitsBounds, NameWhatExceedsThem) {
   const LogitsDistance distance = {
       .rows = 1, .max_abs = 0.25, .rms_relative = 0.5, .kl_mean = 0.125, .top1_share = 0.5};
   EXPECT_EQ(Exceeded(distance, {}), "");
-  EXPECT_EQ(Exceeded(distance, {.max_abs = 0.25, .rms_relative = 0.5, .kl_mean = 0.125,
-                                .top1_share = 0.5}),
+  EXPECT_EQ(Exceeded(distance,
+                     {.max_abs = 0.25, .rms_relative = 0.5, .kl_mean = 0.125, .top1_share = 0.5}),
             "");
   EXPECT_EQ(Exceeded(distance, {.max_abs = 0.2}), "max_abs 0.25 is above 0.2");
   EXPECT_EQ(Exceeded(distance, {.rms_relative = 0.4, .top1_share = 1}),

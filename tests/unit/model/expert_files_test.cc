@@ -40,10 +40,9 @@ struct ExpertFile {
 
   ExpertFile() {
     const std::pair<const char*, uint32_t> numbers[] = {
-        {"block_count", 2},          {"embedding_length", 64},
-        {"feed_forward_length", 96}, {"context_length", 128},
-        {"attention.head_count", 4}, {"attention.head_count_kv", 2},
-        {"expert_count", 4},         {"expert_used_count", 2}};
+        {"block_count", 2},      {"embedding_length", 64},    {"feed_forward_length", 96},
+        {"context_length", 128}, {"attention.head_count", 4}, {"attention.head_count_kv", 2},
+        {"expert_count", 4},     {"expert_used_count", 2}};
     keys.push_back({"general.architecture", ValueType::kString, StringBytes("llama")});
     for (const auto& [name, value] : numbers) SetNumber(name, value);
     keys.push_back({"llama.attention.layer_norm_rms_epsilon", ValueType::kFloat32, Bytes(1e-5F)});
@@ -72,9 +71,7 @@ struct ExpertFile {
   void RemoveKey(const std::string& name) {
     std::erase_if(keys, [&](const Key& key) { return key.name == "llama." + name; });
   }
-  Tensor& At(const std::string& name) {
-    return *std::ranges::find(tensors, name, &Tensor::name);
-  }
+  Tensor& At(const std::string& name) { return *std::ranges::find(tensors, name, &Tensor::name); }
   void Remove(const std::string& name) {
     std::erase_if(tensors, [&](const Tensor& tensor) { return tensor.name == name; });
   }
@@ -112,25 +109,39 @@ struct Contradiction {
 
 const Contradiction kContradictions[] = {
     {"fewer router rows than experts",
-     [](ExpertFile& f) { f.At("blk.1.ffn_gate_inp.weight").shape = {64, 3}; },
+     [](ExpertFile& f) {
+       f.At("blk.1.ffn_gate_inp.weight").shape = {64, 3};
+     },
      {"blk.1.ffn_gate_inp.weight", "[64, 3]", "[64, 4]"}},
     {"a router across",
-     [](ExpertFile& f) { f.At("blk.0.ffn_gate_inp.weight").shape = {4, 64}; },
+     [](ExpertFile& f) {
+       f.At("blk.0.ffn_gate_inp.weight").shape = {4, 64};
+     },
      {"blk.0.ffn_gate_inp.weight", "[4, 64]", "[64, 4]"}},
     {"fewer gate matrices than experts",
-     [](ExpertFile& f) { f.At("blk.0.ffn_gate_exps.weight").shape = {64, 96, 3}; },
+     [](ExpertFile& f) {
+       f.At("blk.0.ffn_gate_exps.weight").shape = {64, 96, 3};
+     },
      {"blk.0.ffn_gate_exps.weight", "[64, 96, 3]", "[64, 96, 4]"}},
     {"more up matrices than experts",
-     [](ExpertFile& f) { f.At("blk.1.ffn_up_exps.weight").shape = {64, 96, 5}; },
+     [](ExpertFile& f) {
+       f.At("blk.1.ffn_up_exps.weight").shape = {64, 96, 5};
+     },
      {"blk.1.ffn_up_exps.weight", "[64, 96, 5]", "[64, 96, 4]"}},
     {"down matrices across",
-     [](ExpertFile& f) { f.At("blk.0.ffn_down_exps.weight").shape = {64, 96, 4}; },
+     [](ExpertFile& f) {
+       f.At("blk.0.ffn_down_exps.weight").shape = {64, 96, 4};
+     },
      {"blk.0.ffn_down_exps.weight", "[64, 96, 4]", "[96, 64, 4]"}},
     {"a matrix in place of one an expert",
-     [](ExpertFile& f) { f.At("blk.0.ffn_up_exps.weight").shape = {64, 96}; },
+     [](ExpertFile& f) {
+       f.At("blk.0.ffn_up_exps.weight").shape = {64, 96};
+     },
      {"blk.0.ffn_up_exps.weight", "[64, 96]", "[64, 96, 4]"}},
     {"four dimensions",
-     [](ExpertFile& f) { f.At("blk.0.ffn_up_exps.weight").shape = {64, 96, 2, 2}; },
+     [](ExpertFile& f) {
+       f.At("blk.0.ffn_up_exps.weight").shape = {64, 96, 2, 2};
+     },
      {"blk.0.ffn_up_exps.weight", "[64, 96, 2, 2]", "[64, 96, 4]"}},
     {"another width than the key's",
      [](ExpertFile& f) { f.SetNumber("expert_feed_forward_length", 128); },
@@ -138,36 +149,50 @@ const Contradiction kContradictions[] = {
     {"more experts by the key",
      [](ExpertFile& f) { f.SetNumber("expert_count", 8); },
      {"blk.0.ffn_gate_inp.weight", "[64, 4]", "[64, 8]"}},
-    {"no gate matrices", [](ExpertFile& f) { f.Remove("blk.1.ffn_gate_exps.weight"); },
+    {"no gate matrices",
+     [](ExpertFile& f) { f.Remove("blk.1.ffn_gate_exps.weight"); },
      {"blk.1.ffn_gate_exps.weight", "missing"}},
-    {"no router", [](ExpertFile& f) { f.Remove("blk.0.ffn_gate_inp.weight"); },
+    {"no router",
+     [](ExpertFile& f) { f.Remove("blk.0.ffn_gate_inp.weight"); },
      {"blk.0.ffn_gate_inp.weight", "missing"}},
     {"no down matrices in one layer",
      [](ExpertFile& f) { f.Remove("blk.1.ffn_down_exps.weight"); },
      {"blk.1.ffn_down_exps.weight", "missing"}},
-    {"experts of a dense model", [](ExpertFile& f) { f.SetNumber("expert_count", 0); },
+    {"experts of a dense model",
+     [](ExpertFile& f) { f.SetNumber("expert_count", 0); },
      {"blk.0.ffn_g", "expert_count = 0"}},
-    {"experts that no key counts", [](ExpertFile& f) { f.RemoveKey("expert_count"); },
+    {"experts that no key counts",
+     [](ExpertFile& f) { f.RemoveKey("expert_count"); },
      {"blk.0.ffn_g", "expert_count = 0"}},
     {"a dense block beside experts",
-     [](ExpertFile& f) { f.tensors.push_back({"blk.1.ffn_gate.weight", {64, 96}}); },
+     [](ExpertFile& f) {
+       f.tensors.push_back({"blk.1.ffn_gate.weight", {64, 96}});
+     },
      {"blk.1.ffn_gate.weight", "expert_count = 4"}},
     {"a tensor an expert, as very old files have them",
-     [](ExpertFile& f) { f.tensors.push_back({"blk.0.ffn_gate.3.weight", {64, 96}}); },
+     [](ExpertFile& f) {
+       f.tensors.push_back({"blk.0.ffn_gate.3.weight", {64, 96}});
+     },
      {"blk.0.ffn_gate.3.weight", "has no place"}},
     {"a layer too many",
-     [](ExpertFile& f) { f.tensors.push_back({"blk.2.ffn_up_exps.weight", {64, 96, 4}}); },
+     [](ExpertFile& f) {
+       f.tensors.push_back({"blk.2.ffn_up_exps.weight", {64, 96, 4}});
+     },
      {"blk.2.ffn_up_exps.weight", "2 layers"}},
     {"rows that are no whole blocks",
      [](ExpertFile& f) { f.At("blk.0.ffn_down_exps.weight").type = kQ4K; },
      {"blk.0.ffn_down_exps.weight", "96", "256"}},
-    {"none used", [](ExpertFile& f) { f.SetNumber("expert_used_count", 0); },
+    {"none used",
+     [](ExpertFile& f) { f.SetNumber("expert_used_count", 0); },
      {"llama.expert_used_count = 0", "1 ... 4"}},
-    {"more used than there are", [](ExpertFile& f) { f.SetNumber("expert_used_count", 5); },
+    {"more used than there are",
+     [](ExpertFile& f) { f.SetNumber("expert_used_count", 5); },
      {"llama.expert_used_count = 5", "1 ... 4"}},
-    {"no word on how many are used", [](ExpertFile& f) { f.RemoveKey("expert_used_count"); },
+    {"no word on how many are used",
+     [](ExpertFile& f) { f.RemoveKey("expert_used_count"); },
      {"llama.expert_used_count"}},
-    {"experts without end", [](ExpertFile& f) { f.SetNumber("expert_count", 1 << 30); },
+    {"experts without end",
+     [](ExpertFile& f) { f.SetNumber("expert_count", 1 << 30); },
      {"llama.expert_count = 1073741824", "4096"}},
     {"a width of nothing",
      [](ExpertFile& f) { f.SetNumber("expert_feed_forward_length", 0); },
