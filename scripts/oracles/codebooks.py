@@ -27,8 +27,8 @@ def words(book):
 
 
 def main():
-    print("// Codebooks of the IQ types: the numbers are those of the gguf package (github.com/ggml-org/llama.cpp,")
-    print("// gguf-py, MIT), packed and written here by scripts/oracles/codebooks.py.")
+    print("// Codebooks of the IQ types: the numbers are those of the gguf package (MIT), packed and")
+    print("// written here by scripts/oracles/codebooks.py.")
     print('#include "tensor/codebooks.h"\n')
     print("namespace remontoir {\n")
     print("// clang-format off")

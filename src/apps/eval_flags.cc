@@ -28,7 +28,7 @@ void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
   AddBound(command, "--max-abs", options.bounds.max_abs,
            "Largest difference of two logits (default with --compute f32: 0.001)");
   AddBound(command, "--rms", options.bounds.rms_relative,
-           "Rms of the differences by the reference's standard deviation (default else: 0.06)");
+           "Rms of the differences by the reference's standard deviation (default else: 0.06, of experts 0.12)");
   AddBound(command, "--kl", options.bounds.kl_mean,
            "Mean of KL(reference || model), nats (default else: 0.02)");
   AddBound(command, "--top1", options.bounds.top1_share,

@@ -1,5 +1,5 @@
-// Codebooks of the IQ types: the numbers are those of the gguf package (github.com/ggml-org/llama.cpp,
-// gguf-py, MIT), packed and written here by scripts/oracles/codebooks.py.
+// Codebooks of the IQ types: the numbers are those of the gguf package (MIT), packed and
+// written here by scripts/oracles/codebooks.py.
 #include "tensor/codebooks.h"
 
 namespace remontoir {
