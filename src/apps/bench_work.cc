@@ -92,8 +92,8 @@ BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequ
   work.f32_ops = rows * (model.layers.f32_ops_per_row + model.experts.f32_ops_per_row) +
                  logit_rows * model.output.f32_ops_per_row;
   work.weight_bytes = model.layers.bytes +
-                      model.experts.bytes * experts_read.value_or(
-                                                std::min(1.0, rows * model.expert_share_per_row)) +
+                      model.experts.bytes *
+                          experts_read.value_or(std::min(1.0, rows * model.expert_share_per_row)) +
                       (logit_rows > 0 ? model.output.bytes : 0);
   return work;
 }

@@ -19,8 +19,7 @@ void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
                   "The reference: logits of the last tokens, a row each, as .npy")
       ->option_text("FILE.npy")
       ->required();
-  command
-      .add_option("--tokens", options.tokens, "The tokens' ids; nothing is put before them")
+  command.add_option("--tokens", options.tokens, "The tokens' ids; nothing is put before them")
       ->option_text("ID,ID...")
       ->delimiter(',')
       ->required()
@@ -28,7 +27,8 @@ void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
   AddBound(command, "--max-abs", options.bounds.max_abs,
            "Largest difference of two logits (default with --compute f32: 0.001)");
   AddBound(command, "--rms", options.bounds.rms_relative,
-           "Rms of the differences by the reference's standard deviation (default else: 0.06, of experts 0.12)");
+           "Rms of the differences by the reference's standard deviation (default else: 0.06, of "
+           "experts 0.12)");
   AddBound(command, "--kl", options.bounds.kl_mean,
            "Mean of KL(reference || model), nats (default else: 0.02)");
   AddBound(command, "--top1", options.bounds.top1_share,

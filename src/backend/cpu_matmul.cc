@@ -102,9 +102,8 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   const int64_t column = tile.panel_begin * kPanelRows;
   const ActivationMatrix& out = *tile.plan->out;
   PanelProduct<Input> product{};
-  product.panels = tile.packed != nullptr
-                       ? tile.packed
-                       : tile.plan->weight->Panel(tile.expert, tile.panel_begin);
+  product.panels = tile.packed != nullptr ? tile.packed
+                                          : tile.plan->weight->Panel(tile.expert, tile.panel_begin);
   product.panel_bytes = layout.panel_bytes;
   product.panel_count = static_cast<int>(tile.panel_end - tile.panel_begin);
   product.columns =
@@ -257,8 +256,8 @@ class MatMulStep final : public Step {
                                  product.plan->weight->layout.panel_count());
     product.in_row = int64_t{tile % grid.row_tiles} * grid.rows_per_tile;
     product.out_row = product.in_row;
-    product.rows = static_cast<int32_t>(
-        std::min<int64_t>(grid.rows_per_tile, rows_ - product.in_row));
+    product.rows =
+        static_cast<int32_t>(std::min<int64_t>(grid.rows_per_tile, rows_ - product.in_row));
     if (group_.gate != nullptr) {
       RunGatedTile(*round_.kernels, group_, product, quantise_ && rows_ <= kGateQuantiseRows);
     } else {
@@ -379,8 +378,7 @@ class HeadMatMulStep final : public Step {
                                product_.plan.weight->layout.panel_count());
     piece.in_row = int64_t{local % grid_.row_tiles} * grid_.rows_per_tile;
     piece.out_row = piece.in_row;
-    piece.rows =
-        static_cast<int32_t>(std::min<int64_t>(grid_.rows_per_tile, rows_ - piece.in_row));
+    piece.rows = static_cast<int32_t>(std::min<int64_t>(grid_.rows_per_tile, rows_ - piece.in_row));
     piece.in_column = head * product_.in_run;
     piece.out_column = head * product_.out_run;
     RunProductTile(*round_.kernels, piece);

@@ -89,8 +89,11 @@ Result<WeightId> CpuWeights::AddEmbedding(const TensorView& view, const std::str
 
 Result<WeightId> CpuWeights::Add(const TensorView& view, const std::string& name, int64_t experts,
                                  bool mapped) {
-  PackedMatrices matrices{name, PlanPacking(view.type, view.shape[1], view.columns(), float32_),
-                          static_cast<int32_t>(experts), nullptr, {}};
+  PackedMatrices matrices{name,
+                          PlanPacking(view.type, view.shape[1], view.columns(), float32_),
+                          static_cast<int32_t>(experts),
+                          nullptr,
+                          {}};
   const PackedLayout& layout = matrices.layout;
   if (layout.panel_count() * experts > kWidthMax) {
     return InvalidArgument("tensor " + name + ": too many rows");

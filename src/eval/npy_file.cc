@@ -86,8 +86,7 @@ Result<NpyMatrix> ReadMatrix(std::string_view bytes) {
                                : header.type == "<f8" ? 8
                                                       : 0;
   if (element_bytes == 0) {
-    return Unsupported("elements of type " + std::string(header.type) +
-                       ", wanted <f2, <f4 or <f8");
+    return Unsupported("elements of type " + std::string(header.type) + ", wanted <f2, <f4 or <f8");
   }
   if (header.fortran_order) return Unsupported("an array in Fortran's order, wanted C's");
   if (header.shape.empty() || header.shape.size() > 2) {
@@ -109,9 +108,11 @@ Result<NpyMatrix> ReadMatrix(std::string_view bytes) {
   if (element_bytes == 2) {
     ReadValues<uint16_t>(data, HalfToFloat, &matrix.values);
   } else if (element_bytes == 4) {
-    ReadValues<float>(data, [](float x) { return x; }, &matrix.values);
+    ReadValues<float>(
+        data, [](float x) { return x; }, &matrix.values);
   } else {
-    ReadValues<double>(data, [](double x) { return static_cast<float>(x); }, &matrix.values);
+    ReadValues<double>(
+        data, [](double x) { return static_cast<float>(x); }, &matrix.values);
   }
   return matrix;
 }

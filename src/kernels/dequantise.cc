@@ -173,8 +173,8 @@ void DecodeNVFP4(const BlockNVFP4& block, float* out) {
   for (int i = 0; i < 64; ++i) {
     const uint8_t byte = block.qs[i / 16 * 8 + i % 8];
     const int q = i % 16 < 8 ? byte & 15 : byte >> 4;
-    out[i] = NVFP4Scale(block.scales[i / 16]) *
-             static_cast<float>(kMXFP4Values[static_cast<size_t>(q)]);
+    out[i] =
+        NVFP4Scale(block.scales[i / 16]) * static_cast<float>(kMXFP4Values[static_cast<size_t>(q)]);
   }
 }
 
