@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace remontoir {
@@ -61,17 +62,21 @@ TEST(LogitsDistance, IsInfiniteWhereALogitIsNone) {
   }
 }
 
+LogitsBounds Bounds(std::optional<double> max_abs, std::optional<double> rms_relative,
+                    std::optional<double> kl_mean, std::optional<double> top1_share) {
+  return {max_abs, rms_relative, kl_mean, top1_share};
+}
+
 TEST(LogitsBounds, NameWhatExceedsThem) {
+  constexpr std::nullopt_t kNone = std::nullopt;
   const LogitsDistance distance = {
       .rows = 1, .max_abs = 0.25, .rms_relative = 0.5, .kl_mean = 0.125, .top1_share = 0.5};
   EXPECT_EQ(Exceeded(distance, {}), "");
-  EXPECT_EQ(Exceeded(distance,
-                     {.max_abs = 0.25, .rms_relative = 0.5, .kl_mean = 0.125, .top1_share = 0.5}),
-            "");
-  EXPECT_EQ(Exceeded(distance, {.max_abs = 0.2}), "max_abs 0.25 is above 0.2");
-  EXPECT_EQ(Exceeded(distance, {.rms_relative = 0.4, .top1_share = 1}),
+  EXPECT_EQ(Exceeded(distance, Bounds(0.25, 0.5, 0.125, 0.5)), "");
+  EXPECT_EQ(Exceeded(distance, Bounds(0.2, kNone, kNone, kNone)), "max_abs 0.25 is above 0.2");
+  EXPECT_EQ(Exceeded(distance, Bounds(kNone, 0.4, kNone, 1)),
             "rms_relative 0.5 is above 0.4, top1_share 0.5 is below 1");
-  EXPECT_EQ(Exceeded(distance, {.kl_mean = 0}), "kl_mean 0.125 is above 0");
+  EXPECT_EQ(Exceeded(distance, Bounds(kNone, kNone, 0, kNone)), "kl_mean 0.125 is above 0");
 }
 
 }  // namespace
