@@ -92,14 +92,14 @@ class Bench:
         policy = {"dynamic_batching.policy": side}
         return start_ours(self.program, self.model, self.threads, self.log, context, policy)
 
-    def measure(self, side, loads, seconds_max, context=CONTEXT):
+    def measure(self, side, loads, seconds_max, context=CONTEXT, warm_up=4):
         """The reports of loads that run at once on a server of their own, and the share of the machine that others used
         meanwhile."""
         server = self.start(side, context)
         with contextlib.ExitStack() as leaving:
             leaving.callback(server.stop)
             command = [self.program, "bench", "serving", "--url", f"http://{server.host}:{server.port}", "--completions"]
-            command += ["--json", "--warm-up", "4", "--reply-seconds-max", str(REPLY_SECONDS_MAX)]
+            command += ["--json", "--warm-up", str(warm_up), "--reply-seconds-max", str(REPLY_SECONDS_MAX)]
             meter = RunMeter([this_process(), server.pid])
             running = []
             for load in loads:
@@ -239,7 +239,8 @@ def measure_beside(bench, arguments, sides):
     for turn in range(arguments.rounds):
         loads = beside_loads(arguments.beside, arguments.seconds, arguments.seed + turn)
         for side in in_turns(sides, turn):
-            streams, prompts = bench.measure(side, loads, arguments.seconds, context)
+            # Warmed up, one load would be over before the other began.
+            streams, prompts = bench.measure(side, loads, arguments.seconds, context, warm_up=0)
             reports[side].append(streams)
             gaps = streams.get("itl_ms", {})
             say(

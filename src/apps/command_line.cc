@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/completion.h"
+#include "apps/eval_flags.h"
 #include "apps/help_text.h"
 #include "apps/serving_flags.h"
 #include "apps/simulate_flags.h"
@@ -231,6 +232,9 @@ struct ToolCommands {
   TrainOptions train_options;
   PerplexityOptions perplexity_options;
   EngineFlags perplexity_flags;
+  CLI::App* eval_logits = nullptr;
+  EvalLogitsOptions eval_logits_options;
+  EngineFlags eval_logits_flags;
   EngineFlags plan_flags;
   std::string shell;
 };
@@ -278,6 +282,14 @@ void AddToolCommands(CLI::App& app, ToolCommands& commands) {
       ->check(CLI::Range(2, 1 << 24));
   AddEngineFlags(*commands.perplexity, commands.perplexity_flags, false);
 
+  CLI::App* eval = app.add_subcommand("eval", "Check a model against reference numbers");
+  eval->require_subcommand(1);
+  commands.eval_logits = eval->add_subcommand("logits", "Its logits after given tokens");
+  commands.eval_logits->footer(kEvalLogitsFooter);
+  AddModelArgument(*commands.eval_logits, commands.eval_logits_flags)->required();
+  AddEvalLogitsFlags(*commands.eval_logits, commands.eval_logits_options);
+  AddEngineFlags(*commands.eval_logits, commands.eval_logits_flags, false);
+
   commands.plan = app.add_subcommand("plan", "What a model will take, from its header alone");
   commands.plan->footer(kPlanFooter);
   AddModelArgument(*commands.plan, commands.plan_flags)->required();
@@ -320,6 +332,7 @@ void AddBenchEngineFlags(CLI::App& command, BenchEngineOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(1, 1000));
   command.add_flag("--f32", options.float32, "Compute all in float32, keys and values too");
+  command.add_flag("--experts-mapped", options.experts_mapped, "As engine.experts: mapped");
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
   command.add_flag("--steps-profile", options.steps_profile,
                    "What products, attention and the rest of a round take");
@@ -495,6 +508,9 @@ Result<bool> TakeTool(const CLI::App& app, ToolCommands& tools, Invocation& invo
   } else if (tools.perplexity->parsed()) {
     REM_ASSIGN_OR_RETURN(tools.perplexity_options.engine, Resolve(tools.perplexity_flags));
     invocation.command.emplace<PerplexityOptions>(std::move(tools.perplexity_options));
+  } else if (tools.eval_logits->parsed()) {
+    REM_ASSIGN_OR_RETURN(tools.eval_logits_options.engine, Resolve(tools.eval_logits_flags));
+    invocation.command.emplace<EvalLogitsOptions>(std::move(tools.eval_logits_options));
   } else if (tools.plan->parsed()) {
     REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(tools.plan_flags));
     invocation.command = PlanOptions{std::move(engine)};

@@ -41,8 +41,8 @@ struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
                BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
-               RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, TrainOptions,
-               CompletionOptions, SimulateOptions>
+               RemoveCommand, TokenizeOptions, PerplexityOptions, EvalLogitsOptions, PlanOptions,
+               TrainOptions, CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -76,6 +76,15 @@ Examples:
 
 Lower is better; compare only numbers of the same text, window and vocabulary.)";
 
+inline constexpr const char* kEvalLogitsFooter = R"(
+Examples:
+  remontoir eval logits model.gguf --reference logits.npy --tokens 1,450,7483 --compute f32
+  remontoir eval logits model.gguf --reference logits.npy --tokens 1,450,7483 --rms 0.05 --top1 1 --json
+
+The reference is an array [rows, vocabulary] of float16, float32 or float64 as numpy.save writes it: the
+logits after each token, or after the last ones. Exit code 1 where a bound is exceeded. docs/eval.md says
+what the numbers mean.)";
+
 inline constexpr const char* kPlanFooter = R"(
 Examples:
   remontoir plan model.gguf

@@ -90,6 +90,7 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.backend.threads = static_cast<int32_t>(config.engine.threads.value_or(0));
   options.backend.compute =
       choice.compute == ComputeChoice::kF32 ? ComputeMode::kF32 : ComputeMode::kAuto;
+  options.backend.experts_mapped = config.engine.experts == ExpertWeights::kMapped;
   options.engine.sequences_max = static_cast<int32_t>(config.engine.sequences_max);
   options.engine.queue_max = static_cast<int32_t>(config.engine.queue_max);
   options.engine.round_tokens_max = static_cast<int32_t>(config.engine.round_tokens_max);

@@ -8,6 +8,7 @@
 #include "apps/bench_kv.h"
 #include "apps/bench_serving.h"
 #include "apps/command_line.h"
+#include "apps/eval_logits.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
 #include "apps/perplexity.h"
@@ -50,6 +51,7 @@ struct Dispatcher {
   Status operator()(const PerplexityOptions& options) const {
     return MeasurePerplexity(options, stdout);
   }
+  Status operator()(const EvalLogitsOptions& options) const { return EvalLogits(options, stdout); }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
   Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
   Status operator()(const TrainOptions& options) const {

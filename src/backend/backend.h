@@ -19,6 +19,8 @@
 
 namespace remontoir {
 
+class ExpertLoad;
+
 enum class ComputeMode : uint8_t {
   kAuto,  // quantised weights meet 8-bit activations; float weights meet float32
   kF32,   // everything in float32, for conformance
@@ -80,9 +82,12 @@ class KvStore {
 class Backend : public KvStore {
  public:
   // Loading, in any order, before PackWeights. The view's bytes must stay mapped until PackWeights
-  // returns (for AddEmbedding: as long as the backend lives). Errors name the tensor.
+  // returns (of embeddings and mapped experts: as long as the backend lives). Errors name the
+  // tensor.
   virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) = 0;
+  // One a head: packed whatever experts are.
+  virtual Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddVector(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) = 0;
 
@@ -113,6 +118,9 @@ class Backend : public KvStore {
   // Rows of an activation after the last Run, for conformance tests and diagnosis.
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
 
+  // What experts computed so far; null before Prepare and where nothing is routed.
+  virtual const ExpertLoad* expert_load() const = 0;
+
   // Page faults and heap allocations of threads of its own so far, as of the last Run or shortly
   // before. Those of Run's caller are the caller's to count.
   virtual ThreadCosts WorkerCosts() const = 0;
@@ -127,6 +135,10 @@ struct CpuBackendOptions {
   int32_t threads = 0;  // 0: as many as cores
   ComputeMode compute = ComputeMode::kAuto;
   RepackCacheOptions repack_cache = {};  // none
+  // Experts' matrices stay in the model file in its own format, and each use packs what it reads:
+  // slower, the same bits, and no memory of the backend's. Their views must stay mapped as long as
+  // the backend lives.
+  bool experts_mapped = false;
 };
 
 // The threads that a backend of these options computes with.

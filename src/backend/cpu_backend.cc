@@ -52,7 +52,7 @@ class CpuBackend final : public Backend, private TileJob {
  public:
   CpuBackend(const KernelTable& kernels, int32_t threads, const CpuBackendOptions& options)
       : pool_(threads),
-        weights_(pool_, options.compute == ComputeMode::kF32),
+        weights_(pool_, options.compute == ComputeMode::kF32, options.experts_mapped),
         repack_cache_(options.repack_cache) {
     round_.kernels = &kernels;
     round_.workers = threads;
@@ -65,6 +65,10 @@ class CpuBackend final : public Backend, private TileJob {
   Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) override {
     REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddExpertMatrices(view, name);
+  }
+  Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) override {
+    REM_CHECK(!packed_, "weights come before PackWeights");
+    return weights_.AddHeadMatrices(view, name);
   }
   Result<WeightId> AddVector(const TensorView& view, const std::string& name) override {
     REM_CHECK(!packed_, "weights come before PackWeights");
@@ -94,6 +98,9 @@ class CpuBackend final : public Backend, private TileJob {
   std::span<const float> Logits(int32_t i) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
+  const ExpertLoad* expert_load() const override {
+    return program_ == nullptr ? nullptr : program_->expert_load.get();
+  }
   ThreadCosts WorkerCosts() const override { return pool_.WorkerCosts(); }
 
   int64_t weights_bytes() const override { return weights_.bytes(); }
@@ -148,6 +155,7 @@ Status CpuBackend::Prepare(Program program, const KvLayout& layout,
   REM_ASSIGN_OR_RETURN(kv_memory_,
                        KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
   compiled->memory.Prefault(pool_);
+  compiled->panel_scratch.Prefault(pool_);
   weights_.TouchEmbeddings();
   round_.kv_pages = {kv_memory_.base(), layout_->page_bytes()};
   round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));

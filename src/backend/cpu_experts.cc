@@ -39,7 +39,10 @@ class RouteStep final : public Step {
 class GroupByExpertStep final : public Step {
  public:
   GroupByExpertStep(RoundState& round, const RouteOp& op)
-      : round_(round), experts_(op.experts), used_(op.experts_used) {}
+      : round_(round),
+        experts_(op.experts),
+        used_(op.experts_used),
+        place_(round.expert_load->PlaceOf(op.layer)) {}
 
   // Serial work of a microsecond or so: done here, no tile is needed.
   int32_t Begin() override {
@@ -74,15 +77,20 @@ class GroupByExpertStep final : public Step {
     for (int32_t expert = 0; expert < experts_; ++expert) {
       int32_t& entry = routing->first_row[static_cast<size_t>(expert)];
       const int32_t count = entry;
-      if (count > 0) routing->active.push_back(expert);
+      if (count > 0) {
+        routing->active.push_back(expert);
+        round_.expert_load->CountRows(place_, expert, count);
+      }
       entry = start;
       start += count;
     }
+    round_.expert_load->experts_read.Add(static_cast<int64_t>(routing->active.size()));
   }
 
   RoundState& round_;
   const int32_t experts_;
   const int32_t used_;
+  const int32_t place_;
 };
 
 class ExpertCombineStep final : public RowStep {

@@ -21,6 +21,7 @@ Result<RoutingRule> PlanRouting(const RouteOp& op, int32_t experts_used_max);
 std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,
                                     const ActivationMatrix& logits);
 // Then orders the chosen (token, expert) pairs by expert, tokens ascending: the kExperts rows.
+// Counts their rows in round.expert_load.
 std::unique_ptr<Step> MakeGroupByExpertStep(RoundState& round, const RouteOp& op);
 
 std::unique_ptr<Step> MakeExpertCombineStep(const RoundState& round, const ActivationMatrix& in,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/expert_load.h"
 #include "kernels/activation_block.h"
 #include "kernels/kernel_table.h"
 
@@ -67,6 +68,13 @@ struct RoundState {
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]
   RoutingState routing;
+  ExpertLoad* expert_load = nullptr;   // of programs that route
+  std::byte* panel_scratch = nullptr;  // [workers][panel_scratch_bytes] for mapped matrices
+  int64_t panel_scratch_bytes = 0;
+
+  std::byte* PanelScratch(int32_t worker) const {
+    return panel_scratch + worker * panel_scratch_bytes;
+  }
 
   int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
 };

@@ -13,6 +13,7 @@ enum class KvStrategy { kBucketedPreallocV2, kDynamic };
 enum class KvType { kF16, kBF16, kF32, kQ8_0 };
 enum class BatchingPolicy { kAdaptive, kFixed, kImmediate, kLegacy };
 enum class PredictorModel { kLstmV2, kEwma, kNone };
+enum class ExpertWeights { kResident, kMapped };
 enum class AttentionMode { kExact, kAuto, kCustomSparse };
 enum class LogVerbosity { kDebug, kInfo, kWarning, kError };
 
@@ -42,6 +43,7 @@ struct EngineConfig {
   int64_t round_tokens_max = 512;          // rows of one round
   std::optional<double> ttft_slo_ms;       // unset: no deadline
   bool single_when_not_streaming = false;  // who streams nothing shares no round
+  ExpertWeights experts = ExpertWeights::kResident;  // or left in the model file
 };
 
 struct KvCacheConfig {

@@ -15,6 +15,7 @@ constexpr int64_t kCountMax = 65536;
 constexpr std::string_view kCompats[] = {"authors", "llama.cpp"};
 constexpr std::string_view kKvStrategies[] = {"bucketed_prealloc_v2", "dynamic"};
 constexpr std::string_view kKvTypes[] = {"f16", "bf16", "f32", "q8_0"};
+constexpr std::string_view kExpertWeights[] = {"resident", "mapped"};
 constexpr std::string_view kPolicies[] = {"adaptive", "fixed", "immediate", "legacy"};
 constexpr std::string_view kPredictors[] = {"lstm_v2", "ewma", "none"};
 constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"};
@@ -127,6 +128,12 @@ const ConfigKey kKeys[] = {
      "Compute requests that don't stream one by one, each in rounds of its own",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadBoolean(v), c.engine.single_when_not_streaming);
+     }},
+    {"engine.experts", "resident or mapped", "resident",
+     "Where experts' matrices are: repacked in memory, or left in the model file and repacked at "
+     "each use, several times slower, for a model larger than memory",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kExpertWeights), c.engine.experts);
      }},
 
     {"kv_cache.strategy", "bucketed_prealloc_v2 or dynamic", "bucketed_prealloc_v2",

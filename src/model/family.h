@@ -62,6 +62,11 @@ enum class TensorRole : uint8_t {
 };
 inline constexpr int kTensorRoleCount = static_cast<int>(TensorRole::kSharedExpertDown) + 1;
 
+// Matrices, one an expert.
+constexpr bool IsExpertMatrix(TensorRole role) {
+  return role >= TensorRole::kExpertGate && role <= TensorRole::kExpertDown;
+}
+
 // kOptional tensors of layers stand in every layer that has the block they belong to, or in none.
 enum class Need : uint8_t { kRequired, kOptional };
 

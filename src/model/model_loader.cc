@@ -109,7 +109,7 @@ class WeightLoader {
       if (tensor == nullptr) continue;  // optional, as ResolveTensors found
       const bool fused = part.role == TensorRole::kKeyUp || part.role == TensorRole::kValueUp;
       if (fused && shape.latent.fused_up) continue;
-      REM_ASSIGN_OR_RETURN(part.id, Add(tensor));
+      REM_ASSIGN_OR_RETURN(part.id, Add(tensor, IsExpertMatrix(part.role)));
     }
     if (shape.latent.fused_up) REM_RETURN_IF_ERROR(AddFusedUp(layer, weights));
     return weights;
@@ -120,19 +120,20 @@ class WeightLoader {
     const TensorInfo* value = tensors_.Layer(layer, TensorRole::kValueUp);
     split_.push_back(SplitLatentUp(key->view, value->view));
     const std::string name(key->name);
-    REM_ASSIGN_OR_RETURN(weights.key_up, backend_.AddExpertMatrices(split_.back().key, name));
+    REM_ASSIGN_OR_RETURN(weights.key_up, backend_.AddHeadMatrices(split_.back().key, name));
     matrices_[weights.key_up] = key;
-    REM_ASSIGN_OR_RETURN(weights.value_up, backend_.AddExpertMatrices(split_.back().value, name));
+    REM_ASSIGN_OR_RETURN(weights.value_up, backend_.AddHeadMatrices(split_.back().value, name));
     matrices_[weights.value_up] = value;
     return Status::Ok();
   }
 
-  // By rank: a vector, a matrix or the matrices of all experts.
-  Result<WeightId> Add(const TensorInfo* tensor) {
+  // By rank: a vector, a matrix or the matrices of all experts or heads.
+  Result<WeightId> Add(const TensorInfo* tensor, bool of_experts = false) {
     const std::string name(tensor->name);
     auto added = tensor->view.rank == 1   ? backend_.AddVector(tensor->view, name)
                  : tensor->view.rank == 2 ? backend_.AddMatrix(tensor->view, name)
-                                          : backend_.AddExpertMatrices(tensor->view, name);
+                 : of_experts             ? backend_.AddExpertMatrices(tensor->view, name)
+                                          : backend_.AddHeadMatrices(tensor->view, name);
     if (added.ok() && tensor->view.rank != 1) matrices_[*added] = tensor;
     return added;
   }

@@ -223,7 +223,7 @@ class Builder {
   void AddFeedForward(int layer, const LayerWeights& weights) {
     AddNorm(stream_, normed_, weights.feed_forward_norm);
     const bool experts = shape_.HasExperts(layer);
-    if (experts) AddExperts(weights);
+    if (experts) AddExperts(layer, weights);
     if (shape_.HasSharedExpert(layer)) AddSharedExpert(weights);
     if (!shape_.HasDense(layer)) return AddToStream(weights.feed_forward_post_norm);
     AddGated(weights.dense, dense_, experts ? beside_out_ : block_out_);
@@ -243,7 +243,7 @@ class Builder {
     AddProduct(inner.gate, weights.down, out, true);
   }
 
-  void AddExperts(const LayerWeights& weights) {
+  void AddExperts(int layer, const LayerWeights& weights) {
     AddProduct(normed_, weights.router, router_);
     Add(RouteOp{.logits = router_,
                 .experts = shape_.experts,
@@ -254,7 +254,8 @@ class Builder {
                 .weight_scale = shape_.gate_scale,
                 .groups = shape_.expert_groups,
                 .groups_used = shape_.expert_groups_used,
-                .choice_bias = weights.choice_bias});
+                .choice_bias = weights.choice_bias,
+                .layer = layer});
     GroupedMatMulOp products{.in = normed_, .products = {}, .product_count = 2};
     products.products[0] = ProductOf(weights.experts.gate, experts_.gate);
     products.products[1] = ProductOf(weights.experts.up, experts_.up);

@@ -23,17 +23,11 @@ class TensorTable {
     return Get(layers_[static_cast<size_t>(layer)], role);
   }
 
-  // Calls body(const TensorInfo&) for the globals, then for each layer's.
+  // Calls body(TensorRole, const TensorInfo&) for the globals, then for each layer's.
   template <class Body>
   void ForEach(const Body& body) const {
-    for (const TensorInfo& tensor : globals_) {
-      if (IsThere(tensor)) body(tensor);
-    }
-    for (const Roles& layer : layers_) {
-      for (const TensorInfo& tensor : layer) {
-        if (IsThere(tensor)) body(tensor);
-      }
-    }
+    ForEachOf(globals_, body);
+    for (const Roles& layer : layers_) ForEachOf(layer, body);
   }
 
  private:
@@ -41,6 +35,12 @@ class TensorTable {
   using Roles = std::array<TensorInfo, kTensorRoleCount>;
 
   static bool IsThere(const TensorInfo& tensor) { return tensor.view.rank > 0; }
+  template <class Body>
+  static void ForEachOf(const Roles& roles, const Body& body) {
+    for (size_t role = 0; role < roles.size(); ++role) {
+      if (IsThere(roles[role])) body(static_cast<TensorRole>(role), roles[role]);
+    }
+  }
   static const TensorInfo* Get(const Roles& roles, TensorRole role) {
     const TensorInfo& tensor = roles[static_cast<size_t>(role)];
     return IsThere(tensor) ? &tensor : nullptr;

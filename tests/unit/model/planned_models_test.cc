@@ -126,7 +126,7 @@ TEST(PlannedModels, TakeWhatTheirAuthorsCount) {
     ASSERT_TRUE(info.ok()) << info.status().message();
     LoadOptions options;
     options.context_max = 8192;
-    const ModelMemory memory = PlanModelMemory(*info, options, 16, false);
+    const ModelMemory memory = PlanModelMemory(*info, options, 16, false, false);
     const double weights = 4 * (c.parameters - c.embedding);
     EXPECT_NEAR(static_cast<double>(memory.weights_bytes), weights, 0.01 * weights);
     EXPECT_EQ(MakeKvLayout(info->shape, DType::kF16).token_bytes(), c.kv_bytes_a_token);
