@@ -253,23 +253,19 @@ class RoleResolver {
   // `layer` is 0 for the globals.
   Status Resolve(std::span<const TensorName> names, const std::string& prefix, int layer,
                  Roles& roles) {
+    // What is there and has no place says more about the file than what it then lacks.
     for (const TensorName& entry : names) {
-      const std::string name = prefix + std::string(entry.name);
-      const TensorInfo* tensor = file_.FindTensor(name);
-      if (!entry.other_name.empty()) {
-        const TensorInfo* other = file_.FindTensor(prefix + std::string(entry.other_name));
-        if (tensor != nullptr && other != nullptr) {
-          return InvalidArgument("tensor " + std::string(other->name) + " does not go with " +
-                                 name);
-        }
-        if (tensor == nullptr) tensor = other;
-      }
-      if (!HasPlace(entry.role, shape_, layer)) {
-        if (tensor == nullptr) continue;
-        return InvalidArgument("tensor " + std::string(tensor->name) + " does not go with " +
-                               WhatForbids(entry.role, shape_, layer));
-      }
-      REM_RETURN_IF_ERROR(CheckPresence(entry, name, tensor != nullptr));
+      const TensorInfo* tensor = Find(entry, prefix);
+      if (tensor == nullptr || HasPlace(entry.role, shape_, layer)) continue;
+      return InvalidArgument("tensor " + std::string(tensor->name) + " does not go with " +
+                             WhatForbids(entry.role, shape_, layer));
+    }
+    for (const TensorName& entry : names) {
+      if (!HasPlace(entry.role, shape_, layer)) continue;
+      const TensorInfo* tensor = Find(entry, prefix);
+      REM_RETURN_IF_ERROR(
+          CheckPresence(entry, prefix + std::string(entry.name), tensor != nullptr));
+      REM_RETURN_IF_ERROR(CheckOneName(entry, prefix));
       if (tensor == nullptr) continue;
       REM_RETURN_IF_ERROR(CheckShape(*tensor, ShapeOf(entry.role, shape_)));
       Place(*tensor, entry.role, shape_, roles);
@@ -281,6 +277,23 @@ class RoleResolver {
   size_t found() const { return found_; }
 
  private:
+  // Under either of its names; nullptr: the file has none.
+  const TensorInfo* Find(const TensorName& entry, const std::string& prefix) const {
+    const TensorInfo* tensor = file_.FindTensor(prefix + std::string(entry.name));
+    if (tensor != nullptr || entry.other_name.empty()) return tensor;
+    return file_.FindTensor(prefix + std::string(entry.other_name));
+  }
+
+  Status CheckOneName(const TensorName& entry, const std::string& prefix) const {
+    if (entry.other_name.empty()) return Status::Ok();
+    const std::string name = prefix + std::string(entry.name);
+    const std::string other = prefix + std::string(entry.other_name);
+    if (file_.FindTensor(name) == nullptr || file_.FindTensor(other) == nullptr) {
+      return Status::Ok();
+    }
+    return InvalidArgument("tensor " + other + " does not go with " + name);
+  }
+
   Status CheckPresence(const TensorName& entry, const std::string& name, bool there) {
     if (entry.need == Need::kRequired) {
       return there ? Status::Ok() : InvalidArgument("tensor " + name + " is missing");

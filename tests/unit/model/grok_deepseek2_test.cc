@@ -314,7 +314,8 @@ const Contradiction kContradictions[] = {
      },
      "blk.0.attn_q.weight", "attention.q_lora_rank = 16"},
     {"queries' latent without its rank", DeepSeek,
-     [](Draft& d) { d.keys.erase("attention.q_lora_rank"); }, "blk.0.attn_q.weight", "missing"},
+     [](Draft& d) { d.keys.erase("attention.q_lora_rank"); }, "blk.0.attn_q_a.weight",
+     "attention.q_lora_rank = 0"},
     {"fused matrices beside the others", DeepSeek,
      [](Draft& d) {
        d.Layers("attn_kv_b.weight", {24, 44});
