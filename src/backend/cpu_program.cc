@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "backend/activation_checks.h"
 #include "backend/cpu_experts.h"
 #include "backend/cpu_matmul.h"
 #include "backend/fusion.h"
@@ -15,26 +16,6 @@ namespace remontoir {
 namespace {
 
 constexpr int64_t kActivationAlignment = 64;
-
-const char* SpaceName(RowSpace space) {
-  switch (space) {
-    case RowSpace::kTokens: return "token";
-    case RowSpace::kExperts: return "expert";
-    case RowSpace::kLogits: return "logit";
-  }
-  return "unknown";
-}
-
-Status Misfit(const ActivationMatrix& activation, const std::string& wanted) {
-  return InvalidArgument("activation " + activation.name + ": " + SpaceName(activation.space) +
-                         " rows of " + std::to_string(activation.width) + " values, wanted " +
-                         wanted);
-}
-
-Status CheckFit(const ActivationMatrix& activation, RowSpace space, int64_t width) {
-  if (activation.space == space && activation.width == width) return Status::Ok();
-  return Misfit(activation, std::string(SpaceName(space)) + " rows of " + std::to_string(width));
-}
 
 class Compiler {
  public:
@@ -380,15 +361,6 @@ Status Compiler::CompileOp(const RopeIntoKvOp& op) {
   MarkWritten(*queries, nullptr);
   MarkWritten(*keys, nullptr);
   return Status::Ok();
-}
-
-// The values of a head in an activation, which its heads share evenly.
-Result<int64_t> HeadRun(const ActivationMatrix& activation, int32_t heads, int64_t width) {
-  if (heads < 1 || activation.width % heads != 0 || activation.width / heads < width) {
-    return Misfit(activation, std::to_string(heads) + " heads of at least " +
-                                  std::to_string(width) + " values");
-  }
-  return activation.width / heads;
 }
 
 Status Compiler::CompileOp(const HeadMatMulOp& op) {
