@@ -1,7 +1,7 @@
 """What a tiny model's file means, in float64 and as plainly as can be: one sequence, every score at once.
 
 Written from the published descriptions of the architectures (Gemma Team, "Gemma 2", 2024; Qwen Team,
-"Qwen1.5-MoE" and "Qwen2", 2024), not from the server's code. `without` switches a part off, so that a maker of
+"Qwen1.5-MoE" and "Qwen2", 2024; Microsoft, "Phi-3", 2024; Ding et al., "LongRoPE", 2024), not from the server's code. `without` switches a part off, so that a maker of
 oracles can see that it matters.
 """
 
@@ -30,13 +30,17 @@ def gelu_tanh(x):
 
 
 class Reference:
-    def __init__(self, path, without=()):
+    def __init__(self, path, without=(), context=None):
+        """context: the positions that a sequence may have, where the model has rotary factors for long and short."""
         keys, tensors = gguf_f32.read(path)
         self.architecture = keys["general.architecture"]
         self.keys = {k.removeprefix(self.architecture + "."): v for k, v in keys.items()}
         self.tensors = {name: array.astype(np.float64) for name, array in tensors.items()}
         self.without = set(without)
         self.gemma = self.architecture == "gemma2"
+        self.phi = self.architecture == "phi3"
+        self.turned = self.keys["rope.dimension_count"]  # leading values of a head that turn
+        self.context = context
         self.heads = self.keys["attention.head_count"]
         self.kv_heads = self.keys["attention.head_count_kv"]
         self.head_width = self.keys["attention.key_length"]
@@ -55,13 +59,26 @@ class Reference:
 
     def rotate(self, x):
         """x [tokens, heads, width]: value i turns with value i + width / 2."""
-        half = self.head_width // 2
-        frequencies = self.keys["rope.freq_base"] ** (-np.arange(half) / half)
+        half = self.turned // 2
+        frequencies = self.keys["rope.freq_base"] ** (-np.arange(half) / half) / self.factors()
         angles = np.arange(len(x))[:, None, None] * frequencies
-        low, high = x[..., :half], x[..., half:]
-        return np.concatenate(
-            [low * np.cos(angles) - high * np.sin(angles), high * np.cos(angles) + low * np.sin(angles)], -1
-        )
+        magnitude = 1 if "magnitude" in self.without else self.keys.get("rope.scaling.attn_factor", 1)
+        cos, sin = np.cos(angles) * magnitude, np.sin(angles) * magnitude
+        low, high, rest = x[..., :half], x[..., half : self.turned], x[..., self.turned :]
+        return np.concatenate([low * cos - high * sin, high * cos + low * sin, rest], -1)
+
+    def factors(self):
+        if self.context is None or "factors" in self.without:
+            return 1
+        length = "long" if self.context > self.keys["rope.scaling.original_context_length"] else "short"
+        return self.tensors[f"rope_factors_{length}.weight"]
+
+    def projections(self, layer, x):
+        if not self.phi:
+            return [self.project(layer, x, part) for part in "qkv"]
+        joined = x @ self.tensor(layer, "attn_qkv.weight").T
+        queries, keys = self.heads * self.head_width, self.kv_heads * self.head_width
+        return np.split(joined, [queries, queries + keys], -1)
 
     def project(self, layer, x, name):
         out = x @ self.tensor(layer, f"attn_{name}.weight").T
@@ -70,9 +87,7 @@ class Reference:
 
     def attention(self, layer, x):
         tokens = len(x)
-        query = self.project(layer, x, "q").reshape(tokens, self.heads, self.head_width)
-        key = self.project(layer, x, "k").reshape(tokens, self.kv_heads, self.head_width)
-        value = self.project(layer, x, "v").reshape(tokens, self.kv_heads, self.head_width)
+        query, key, value = (part.reshape(tokens, -1, self.head_width) for part in self.projections(layer, x))
         query, key = self.rotate(query), self.rotate(key)
         share = self.heads // self.kv_heads
         key, value = np.repeat(key, share, 1), np.repeat(value, share, 1)
@@ -88,7 +103,11 @@ class Reference:
         return attended @ self.tensor(layer, "attn_output.weight").T
 
     def gated(self, layer, x, suffix=""):
-        gate, up, down = (self.tensor(layer, f"ffn_{part}{suffix}.weight") for part in ("gate", "up", "down"))
+        if self.phi:
+            gate, up = np.split(self.tensor(layer, "ffn_up.weight"), 2)
+        else:
+            gate, up = (self.tensor(layer, f"ffn_{part}{suffix}.weight") for part in ("gate", "up"))
+        down = self.tensor(layer, f"ffn_down{suffix}.weight")
         activation = gelu_tanh if self.gemma else silu
         return (activation(x @ gate.T) * (x @ up.T)) @ down.T
 
@@ -117,6 +136,8 @@ class Reference:
             attended = self.norm(attended, self.tensor(layer, "post_attention_norm.weight"))
         x = x + attended
         inner = self.norm(x, self.tensor(layer, "ffn_norm.weight"))
+        if self.phi:
+            return x + self.gated(layer, inner)
         if not self.gemma:
             return x + self.experts(layer, inner)
         return x + self.norm(self.gated(layer, inner), self.tensor(layer, "post_ffw_norm.weight"))

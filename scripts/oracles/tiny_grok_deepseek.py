@@ -125,7 +125,7 @@ def grok(w, c, ids, gaps, llama_cpp=False):
         p = softmax(logits if llama_cpp else cap(logits, c["router_cap"]))
         y = feed_forward(h, t("ffn_gate"), t("ffn_up"), t("ffn_down"), gelu_tanh)
         for row in range(tokens):
-            chosen = best(p[row], c["used"], gaps)
+            chosen = best(np.log(p[row]), c["used"], gaps)
             gates = p[row, chosen] / (p[row, chosen].sum() if llama_cpp else 1)
             for e, g in zip(chosen, gates):
                 y[row] += g * feed_forward(h[row], t("ffn_gate_exps")[e], t("ffn_up_exps")[e], t("ffn_down_exps")[e], gelu_tanh)
@@ -137,7 +137,8 @@ def grok(w, c, ids, gaps, llama_cpp=False):
 def choose(c, logits, bias, gaps):
     """DeepSeek's choice of experts for one token: (experts, weights)"""
     score = sigmoid(logits) if c["sigmoid"] else softmax(logits)
-    compared = score + bias if bias is not None else score
+    compared = score if c["sigmoid"] else np.log(score)
+    compared = compared + bias if bias is not None else compared
     groups = compared.reshape(c["groups"], -1)
     worth = np.sort(groups, -1)[:, -2:].sum(-1) if c["sigmoid"] else groups.max(-1)
     open_groups = best(worth, c["groups_used"], gaps)
@@ -197,7 +198,7 @@ GROK_LONG = dict(
 DEEPSEEK3 = dict(
     layers=3, width=64, heads=2, rank=64, query_rank=32, plain_width=32, rotary_width=32, value_width=32, feed_forward=96,
     expert_width=32, experts=16, used=4, shared=1, groups=4, groups_used=2, sigmoid=True, renormalise=True, weights_scale=2.5,
-    dense_layers=1, epsilon=1e-6, base=10000.0, yarn=(8.0, 64, 32.0, 1.0), log_multiplier=0.1, old_file=False)
+    dense_layers=1, epsilon=1e-6, base=10000.0, yarn=(8.0, 64, 32.0, 1.0), log_multiplier=0.1, expert_gain=0.5, old_file=False)
 DEEPSEEK2_LITE = dict(
     layers=2, width=64, heads=4, rank=32, plain_width=16, rotary_width=8, value_width=24, feed_forward=96, expert_width=32,
     experts=8, used=3, shared=2, groups=1, groups_used=1, sigmoid=False, renormalise=False, weights_scale=1.0, dense_layers=1,
@@ -217,16 +218,17 @@ class Draw:
     def vector(self, name, size, low=0.5, high=1.5):
         self.tensors[name] = self.random.uniform(low, high, size).astype(np.float32)
 
-    def outer(self, c, embedding_gain=1.0):
+    def outer(self, c, embedding_gain=1.0, output_gain=4.0):
         self.matrix("token_embd.weight", VOCABULARY, c["width"], gain=embedding_gain)
         self.vector("output_norm.weight", c["width"])
-        self.matrix("output.weight", VOCABULARY, c["width"], gain=4)
+        self.matrix("output.weight", VOCABULARY, c["width"], gain=output_gain)
 
     def experts(self, p, c):
         self.matrix(p + "ffn_gate_inp.weight", c["experts"], c["width"], gain=4)
         for name in ("gate", "up"):
             self.matrix(p + f"ffn_{name}_exps.weight", c["experts"], c["expert_width"], c["width"])
-        self.matrix(p + "ffn_down_exps.weight", c["experts"], c["width"], c["expert_width"])
+        # Experts that weigh less than the rest let a choice that flips by rounding change less.
+        self.matrix(p + "ffn_down_exps.weight", c["experts"], c["width"], c["expert_width"], gain=c.get("expert_gain", 1.0))
 
     def dense(self, p, c, feed_forward, suffix=""):
         for name in ("gate", "up"):
@@ -252,7 +254,7 @@ def draw_grok(c, seed):
 
 def draw_deepseek(c, seed):
     d = Draw(seed)
-    d.outer(c, embedding_gain=8)
+    d.outer(c, embedding_gain=8, output_gain=2)
     heads, key = c["heads"], c["plain_width"] + c["rotary_width"]
     for layer in range(c["layers"]):
         p = f"blk.{layer}."

@@ -13,8 +13,10 @@ namespace remontoir {
 enum class TensorRole : uint8_t {
   kTokenEmbedding,
   kOutputNorm,
-  kOutput,       // absent: the embedding serves (tied)
-  kRopeFactors,  // divides the rotary frequencies
+  kOutput,            // absent: the embedding serves (tied)
+  kRopeFactors,       // divides the rotary frequencies
+  kLongRopeFactors,   // the same in two sets: for contexts beyond the original one,
+  kShortRopeFactors,  // and up to it
   kAttentionNorm,
   kQueryKeyValue,  // rows of all three, one after the other
   kQuery,
@@ -98,7 +100,9 @@ struct Family {
   RopePairing rope_pairing = RopePairing::kInterleaved;
   GateKind gate = GateKind::kSilu;
   bool renormalise_gates = true;  // where the file doesn't say (ModelShape)
-  // A layer of experts may have a dense block beside them; their sum is divided by sqrt(2).
+  // Layers of experts may have a dense block beside them; their sum is divided by sqrt(2). The
+  // router's soft cap counts in such models alone: the authors have none in the others, whatever
+  // key a converter wrote.
   bool dense_beside_experts = false;
   bool embedding_times_root_width = false;
   float embedding_scale = 1;  // where the file doesn't say, as the next three

@@ -190,6 +190,7 @@ Status ReadExperts(const KeyReader& keys, const Family& family, ModelShape& shap
   REM_ASSIGN_OR_RETURN(shape.renormalise_gates,
                        keys.FlagOr("expert_weights_norm", family.renormalise_gates));
   REM_RETURN_IF_ERROR(ReadRouter(keys, shape));
+  if (family.dense_beside_experts && !shape.dense_beside_experts) shape.router_soft_cap = 0;
   if (may_lack) {
     REM_ASSIGN_OR_RETURN(
         shape.leading_dense_layers,
@@ -336,6 +337,17 @@ Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family&
   }
   REM_ASSIGN_OR_RETURN(scaling.base, keys.PositiveOr("rope.freq_base_swa", scaling.base));
   return scaling;
+}
+
+Result<LongRope> ReadLongRope(const ModelFile& file, const Family& family,
+                              const ModelShape& shape) {
+  const KeyReader keys(file, family);
+  LongRope rope;
+  REM_ASSIGN_OR_RETURN(rope.original_context, keys.CountOr("rope.scaling.original_context_length",
+                                                           1, kContextMax, shape.context_trained));
+  REM_ASSIGN_OR_RETURN(const double magnitude, keys.PositiveOr("rope.scaling.attn_factor", 1));
+  rope.magnitude = static_cast<float>(magnitude);
+  return rope;
 }
 
 }  // namespace remontoir

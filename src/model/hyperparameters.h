@@ -35,4 +35,13 @@ Result<RopeScaling> ReadRopeScaling(const ModelFile& file, const Family& family,
 Result<RopeScaling> ReadWindowedRopeScaling(const ModelFile& file, const Family& family,
                                             const ModelShape& shape);
 
+// LongRoPE (Ding et al., "LongRoPE", 2024): two sets of factors, and what cos and sin are
+// multiplied by where a file has them.
+struct LongRope {
+  int32_t original_context = 0;  // the long factors serve contexts beyond it
+  float magnitude = 1;
+};
+
+Result<LongRope> ReadLongRope(const ModelFile& file, const Family& family, const ModelShape& shape);
+
 }  // namespace remontoir

@@ -148,12 +148,29 @@ class WeightLoader {
   std::deque<LatentUp> split_;  // until they are packed
 };
 
-Result<std::vector<float>> ReadRopeFactors(const TensorTable& tensors) {
-  const TensorInfo* tensor = tensors.Global(TensorRole::kRopeFactors);
-  if (tensor == nullptr) return std::vector<float>();
-  std::vector<float> factors(tensor->view.columns());
-  DequantiseRow(tensor->view.type, tensor->view.data, tensor->view.columns(), factors.data());
-  for (const float factor : factors) {
+// What divides the rotary frequencies, and multiplies cos and sin.
+struct RopeFactors {
+  std::vector<float> divisors;  // none: nothing does
+  float magnitude = 1;
+};
+
+// Of two sets of factors those for the context that sequences may have.
+Result<RopeFactors> ReadRopeFactors(const ModelFile& file, const ModelInfo& info,
+                                    int32_t context_max) {
+  RopeFactors factors;
+  const TensorInfo* tensor = info.tensors.Global(TensorRole::kRopeFactors);
+  if (info.tensors.Global(TensorRole::kLongRopeFactors) != nullptr) {
+    REM_ASSIGN_OR_RETURN(const LongRope rope, ReadLongRope(file, *info.family, info.shape));
+    factors.magnitude = rope.magnitude;
+    tensor =
+        info.tensors.Global(context_max > rope.original_context ? TensorRole::kLongRopeFactors
+                                                                : TensorRole::kShortRopeFactors);
+  }
+  if (tensor == nullptr) return factors;
+  factors.divisors.resize(static_cast<size_t>(tensor->view.columns()));
+  DequantiseRow(tensor->view.type, tensor->view.data, tensor->view.columns(),
+                factors.divisors.data());
+  for (const float factor : factors.divisors) {
     if (!(factor > 0)) {
       return InvalidArgument("tensor " + std::string(tensor->name) + " holds " +
                              std::to_string(factor) + ", expected numbers above 0");
@@ -187,22 +204,25 @@ Result<std::unique_ptr<ModelRunner>> LoadModel(const ModelFile& file, const Mode
                                                const LoadOptions& options,
                                                const LoadProgress& progress) {
   ModelShape shape = info.shape;
-  REM_ASSIGN_OR_RETURN(const std::vector<float> factors, ReadRopeFactors(info.tensors));
+  const RoundLimits limits = MakeRoundLimits(shape, options);
+  REM_ASSIGN_OR_RETURN(const RopeFactors factors, ReadRopeFactors(file, info, limits.context_max));
   REM_ASSIGN_OR_RETURN(const RopeScaling scaling, ReadRopeScaling(file, *info.family, shape));
-  shape.rope =
-      MakeRope(info.family->rope_pairing, shape.rotary_width, scaling, factors, options.rope);
+  shape.rope = MakeRope(info.family->rope_pairing, shape.rotary_width, scaling, factors.divisors,
+                        options.rope);
+  shape.rope.magnitude *= factors.magnitude;
   if (shape.window > 0) {
     REM_ASSIGN_OR_RETURN(const RopeScaling windowed,
                          ReadWindowedRopeScaling(file, *info.family, shape));
     const bool own_base = info.family->windowed_rope_base > 0;
+    const RopeFactors used = own_base ? RopeFactors() : factors;
     shape.windowed_rope = MakeRope(info.family->rope_pairing, shape.rotary_width, windowed,
-                                   own_base ? std::vector<float>() : factors, options.rope);
+                                   used.divisors, options.rope);
+    shape.windowed_rope.magnitude *= used.magnitude;
   }
   const KvLayout layout = MakeKvLayout(shape, options.kv_type);
   WeightLoader loader(file, info.tensors, *backend,
                       layout.page_bytes() * options.kv_memory.arena_pages, progress);
   REM_ASSIGN_OR_RETURN(const ModelWeights weights, loader.Load(shape));
-  const RoundLimits limits = MakeRoundLimits(shape, options);
   REM_RETURN_IF_ERROR(backend->Prepare(BuildProgram(*info.family, shape, weights), layout,
                                        options.kv_memory, limits, loader.ArenaProgress()));
   return std::make_unique<ModelRunner>(std::move(backend), std::move(shape), limits);

@@ -6,10 +6,12 @@
 namespace remontoir {
 namespace {
 
-constexpr std::array<TensorName, 3> kGlobals = {{
+constexpr std::array<TensorName, 5> kGlobals = {{
     {TensorRole::kTokenEmbedding, "token_embd.weight"},
     {TensorRole::kOutputNorm, "output_norm.weight"},
     {TensorRole::kOutput, "output.weight", Need::kOptional},
+    {TensorRole::kLongRopeFactors, "rope_factors_long.weight", Need::kOptional},
+    {TensorRole::kShortRopeFactors, "rope_factors_short.weight", Need::kOptional},
 }};
 
 constexpr std::array<TensorName, 6> kLayer = {{

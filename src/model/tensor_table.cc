@@ -106,6 +106,8 @@ ExpectedShape ShapeOf(TensorRole role, const ModelShape& model) {
   switch (role) {
     case TensorRole::kTokenEmbedding:
     case TensorRole::kOutput: return Matrix(model.width, model.vocabulary_size);
+    case TensorRole::kLongRopeFactors:
+    case TensorRole::kShortRopeFactors:
     case TensorRole::kRopeFactors: return Vector(model.rotary_width / 2);
     case TensorRole::kOutputNorm: return Vector(model.width);
     default: break;
@@ -314,6 +316,17 @@ Status CheckBiases(const Family& family, const Roles& roles, int layer) {
                          " is missing, expected biases of queries, keys and values or none");
 }
 
+// Rotary factors for long contexts and for short ones come together.
+Status CheckRopeFactors(const Family& family, const TensorTable& table) {
+  const bool has_long = table.Global(TensorRole::kLongRopeFactors) != nullptr;
+  const bool has_short = table.Global(TensorRole::kShortRopeFactors) != nullptr;
+  if (has_long == has_short) return Status::Ok();
+  const TensorRole missing =
+      has_long ? TensorRole::kShortRopeFactors : TensorRole::kLongRopeFactors;
+  return InvalidArgument("tensor " + std::string(NameOf(family.globals, missing)) +
+                         " is missing, expected factors for long and short contexts or none");
+}
+
 bool HasName(std::span<const TensorName> names, std::string_view name) {
   for (const TensorName& entry : names) {
     if (entry.name == name || entry.other_name == name) return true;
@@ -346,6 +359,7 @@ Result<TensorTable> ResolveTensors(const ModelFile& file, const Family& family, 
   TensorTable table;
   RoleResolver resolver(file, shape);
   REM_RETURN_IF_ERROR(resolver.Resolve(family.globals, "", 0, table.globals_));
+  REM_RETURN_IF_ERROR(CheckRopeFactors(family, table));
   shape.tied_embedding = table.Global(TensorRole::kOutput) == nullptr;
   table.layers_.resize(static_cast<size_t>(shape.layers));
   for (int layer = 0; layer < shape.layers; ++layer) {

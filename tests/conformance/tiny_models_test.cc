@@ -20,6 +20,7 @@ namespace {
 struct ModelCase {
   std::string name;  // in the manifest
   std::string file;
+  int32_t context_max = 0;  // 0: as trained
   Compat compat = Compat::kAuthors;
 };
 
@@ -28,6 +29,7 @@ LoadedModel Open(const ModelCase& c, ComputeMode compute) {
   options.compat = c.compat;
   options.backend = {.threads = 2, .compute = compute};
   options.engine.sequences_max = 2;
+  options.context_max = c.context_max;
   auto opened = ModelFile::Open(TestData("tiny/" + c.file));
   REM_CHECK(opened.ok(), opened.status().message());
   auto model = OpenModel(std::move(*opened), options, nullptr);
@@ -42,13 +44,13 @@ struct Sequence {
   NpyArray logits;  // [tokens][vocabulary]
 };
 
-// The manifest that lists the model: the oracles', or one of scripts/oracles.
+// The manifest that lists the model: the oracles', or that of scripts/oracles.
 boost::json::object ManifestOf(const std::string& model) {
-  for (const char* file : {"tiny/manifest.json", "tiny/families.json"}) {
+  for (const char* file : {"tiny/manifest.json", "tiny/grok_deepseek.json"}) {
     auto manifest = ReadJson(TestData(file)).as_object();
     if (manifest.contains(model)) return manifest;
   }
-  return ReadJson(TestData("tiny/grok_deepseek.json")).as_object();
+  return ReadJson(TestData("tiny/families.json")).as_object();
 }
 
 std::vector<Sequence> ReadSequences(const ModelCase& c) {
@@ -91,6 +93,7 @@ class RoundShare {
     }
   }
 
+  int32_t page_count() const { return static_cast<int32_t>(pages_.size()); }
   bool done() const { return first_ == std::ssize(tokens_); }
   int32_t rows() const { return std::min(rows_, static_cast<int32_t>(tokens_.size()) - first_); }
   BatchSequence Next() const {
@@ -153,11 +156,16 @@ TEST_P(TinyModel, InFloat32EqualsTheReferenceWithin1e3) {
   LoadedModel model = Open(GetParam(), ComputeMode::kF32);
   for (const Sequence& sequence : ReadSequences(GetParam())) {
     const auto logits = AllLogits(*model.runner, sequence, 512);
+    ASSERT_EQ(logits.size(), sequence.logits.values.size());
     double worst = 0;
+    int far = 0;  // counts what is no number too
     for (size_t i = 0; i < logits.size(); ++i) {
-      worst = std::max(worst, std::abs(double{logits[i]} - sequence.logits.values[i]));
+      const double difference = std::abs(double{logits[i]} - sequence.logits.values[i]);
+      worst = std::max(worst, difference);
+      if (!(difference <= 1e-3)) ++far;
     }
-    EXPECT_LE(worst, 1e-3) << sequence.name;
+    EXPECT_EQ(far, 0) << sequence.name << ": up to " << worst;
+    RecordProperty("worst_" + sequence.name, std::to_string(worst));
   }
 }
 
@@ -182,7 +190,7 @@ TEST_P(TinyModel, GivesTheSameBitsInRoundsThatTwoSequencesShare) {
     for (const Sequence& sequence : sequences) {
       // Steps of one beside chunks of the other.
       RoundShare steps(sequence, 1, 0);
-      RoundShare chunks(longest, 5, 2);
+      RoundShare chunks(longest, 5, steps.page_count());
       RunTogether(*model.runner, steps, chunks);
       EXPECT_EQ(steps.logits(), AllLogits(*model.runner, sequence, 512)) << sequence.name;
       EXPECT_EQ(chunks.logits(), AllLogits(*model.runner, longest, 512)) << sequence.name;
@@ -203,17 +211,19 @@ const ModelCase kModels[] = {
     {"tiny-qwen3.f32", "tiny-qwen3.f32.gguf"},
     {"tiny-qwen3moe.f32", "tiny-qwen3moe.f32.gguf"},
     {"tiny-phi3.f32", "tiny-phi3.f32.gguf"},
+    {"tiny-phi3-long.f32", "tiny-phi3-long.f32.gguf"},
+    {"tiny-phi3-short.f32", "tiny-phi3-short.f32.gguf", 32},
     {"tiny-gptoss.f32", "tiny-gptoss.f32.gguf"},
     {"tiny-gptoss.mxfp4", "tiny-gptoss.mxfp4.gguf"},
     {"tiny-grok1.f32", "tiny-grok1.f32.gguf"},
     {"tiny-grok1.q8_0", "tiny-grok1.q8_0.gguf"},
     {"tiny-grok1-keys.f32", "tiny-grok1-keys.f32.gguf"},
     {"tiny-grok2.f32", "tiny-grok2.f32.gguf"},
-    {"tiny-grok2.f32", "tiny-grok2.f32.gguf", Compat::kLlamaCpp},
+    {"tiny-grok2.f32", "tiny-grok2.f32.gguf", 0, Compat::kLlamaCpp},
     {"tiny-grok2.q8_0", "tiny-grok2.q8_0.gguf"},
-    {"tiny-grok2.q8_0", "tiny-grok2.q8_0.gguf", Compat::kLlamaCpp},
+    {"tiny-grok2.q8_0", "tiny-grok2.q8_0.gguf", 0, Compat::kLlamaCpp},
     {"tiny-grok2-long.f32", "tiny-grok2-long.f32.gguf"},
-    {"tiny-grok2-long.f32", "tiny-grok2-long.f32.gguf", Compat::kLlamaCpp},
+    {"tiny-grok2-long.f32", "tiny-grok2-long.f32.gguf", 0, Compat::kLlamaCpp},
     {"tiny-deepseek2.f32", "tiny-deepseek2.f32.gguf"},
     {"tiny-deepseek2-lite.f32", "tiny-deepseek2-lite.f32.gguf"},
     {"tiny-deepseek3.f32", "tiny-deepseek3.f32.gguf"},
@@ -324,6 +334,7 @@ TEST_P(QuantisedTinyModel, WithEightBitActivationsStaysWithinTheOraclesBounds) {
 std::vector<ModelCase> QuantisedModels() {
   std::vector<ModelCase> models;
   for (const ModelCase& model : kModels) {
+    if (model.compat != Compat::kAuthors) continue;  // the greedy choices aren't this reading's
     if (model.name.find(".q") != std::string::npos || model.name.find("iq4") != std::string::npos ||
         model.name.find("mxfp4") != std::string::npos) {
       models.push_back(model);

@@ -12,7 +12,7 @@ FILE_LINES_MAX = 600
 FAMILIES = ("llama", "mixtral", "mistral", "qwen", "gemma", "phi", "deepseek", "grok", "gpt[-_]?oss",
             "smollm")
 # llama.cpp (kLlamaCpp) is no family but a program, whose reading of files can be asked for.
-FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z]|\.cpp| cpp)", re.IGNORECASE)
+FAMILY_WORD = re.compile(r"(?<![a-z])(" + "|".join(FAMILIES) + r")(?![a-z]|\.cpp|[ _]cpp)", re.IGNORECASE)
 # Files whose business is a list of names that stand in model files, and why.
 FAMILY_NAMES_ALLOWED = {
     "model/families.cc": "lists the families that this build knows",

@@ -149,7 +149,7 @@ Draft Valid(const std::string& architecture, bool experts = false, int layers = 
 }
 
 // Reads the draft's header; the tensors have no data.
-class Families : public ::testing::Test {
+class ModelFamilies : public ::testing::Test {
  protected:
   Result<ModelInfo> Read(const Draft& draft) {
     GgufBuilder builder;
@@ -183,7 +183,7 @@ class Families : public ::testing::Test {
   std::vector<std::unique_ptr<ModelFile>> files_;  // what was read points into them
 };
 
-TEST_F(Families, ReadTheirOwnFiles) {
+TEST_F(ModelFamilies, ReadTheirOwnFiles) {
   for (const FamilyCase& c : kFamilyCases) {
     SCOPED_TRACE(c.architecture);
     const auto info = Read(Valid(c.architecture, c.experts));
@@ -198,7 +198,7 @@ TEST_F(Families, ReadTheirOwnFiles) {
   }
 }
 
-TEST_F(Families, GiveTheRowsOfAFusedTensorToTheirRoles) {
+TEST_F(ModelFamilies, GiveTheRowsOfAFusedTensorToTheirRoles) {
   Draft draft = Valid("phi3");
   draft.tensors["blk.0.attn_qkv.weight"].type = kQ4;  // rows of 18 bytes
   const auto info = Read(draft);
@@ -216,7 +216,7 @@ TEST_F(Families, GiveTheRowsOfAFusedTensorToTheirRoles) {
   EXPECT_EQ(up->view.rows(), kInner);
 }
 
-TEST_F(Families, TakeBiasesOfExpertsAsOneVector) {
+TEST_F(ModelFamilies, TakeBiasesOfExpertsAsOneVector) {
   const auto info = Read(Valid("gpt-oss", true));
   ASSERT_TRUE(info.ok()) << info.status().message();
   const TensorInfo* bias = info->tensors.Layer(0, TensorRole::kExpertUpBias);
@@ -224,7 +224,7 @@ TEST_F(Families, TakeBiasesOfExpertsAsOneVector) {
   EXPECT_EQ(bias->view.columns(), kExpertInner * kExperts);
 }
 
-TEST_F(Families, WindowTheLayersThatTheirPeriodSays) {
+TEST_F(ModelFamilies, WindowTheLayersThatTheirPeriodSays) {
   const struct {
     const char* architecture;
     bool experts;
@@ -243,7 +243,7 @@ TEST_F(Families, WindowTheLayersThatTheirPeriodSays) {
   }
 }
 
-TEST_F(Families, SeeAllKeysWhereAnOptionalWindowIsMissingOrZero) {
+TEST_F(ModelFamilies, SeeAllKeysWhereAnOptionalWindowIsMissingOrZero) {
   Draft draft = Valid("phi3");
   draft.Number("attention.sliding_window", 0);
   EXPECT_FALSE(ShapeOf(draft).IsWindowed(0));
@@ -251,7 +251,17 @@ TEST_F(Families, SeeAllKeysWhereAnOptionalWindowIsMissingOrZero) {
   EXPECT_FALSE(ShapeOf(draft).IsWindowed(0));
 }
 
-TEST_F(Families, CapAsTheFileSaysOrTheirAuthorsDid) {
+TEST_F(ModelFamilies, HaveRotaryFactorsForLongAndShortContextsOrNone) {
+  Draft draft = Valid("phi3");
+  draft.tensors["rope_factors_long.weight"].shape = {kHeadWidth / 2};
+  EXPECT_THAT(Read(draft).status().message(), HasSubstr("rope_factors_short.weight is missing"));
+  draft.tensors["rope_factors_short.weight"].shape = {kHeadWidth / 2};
+  EXPECT_TRUE(Read(draft).ok());
+  draft.Real("rope.scaling.attn_factor", 0);
+  EXPECT_THAT(Read(draft).status().message(), HasSubstr("phi3.rope.scaling.attn_factor"));
+}
+
+TEST_F(ModelFamilies, CapAsTheFileSaysOrTheirAuthorsDid) {
   Draft draft = Valid("gemma2");
   EXPECT_EQ(ShapeOf(draft).attention_soft_cap, 50);
   EXPECT_EQ(ShapeOf(draft).logit_soft_cap, 30);
@@ -262,7 +272,7 @@ TEST_F(Families, CapAsTheFileSaysOrTheirAuthorsDid) {
   EXPECT_EQ(ShapeOf(Valid("qwen3")).attention_soft_cap, 0);
 }
 
-TEST_F(Families, ScaleQueriesByTheHeadsWidthButForOneSize) {
+TEST_F(ModelFamilies, ScaleQueriesByTheHeadsWidthButForOneSize) {
   Draft draft = Valid("gemma2");
   EXPECT_FLOAT_EQ(ShapeOf(draft).attention_scale, 1 / std::sqrt(16.0F));
   EXPECT_FLOAT_EQ(ShapeOf(Valid("gemma2", false, 46)).attention_scale, 1 / std::sqrt(8.0F));
@@ -272,7 +282,7 @@ TEST_F(Families, ScaleQueriesByTheHeadsWidthButForOneSize) {
   EXPECT_FLOAT_EQ(ShapeOf(draft).attention_scale, 0.125F);
 }
 
-TEST_F(Families, RenormaliseGatesAsTheFileSaysOrTheirAuthorsDid) {
+TEST_F(ModelFamilies, RenormaliseGatesAsTheFileSaysOrTheirAuthorsDid) {
   Draft draft = Valid("qwen2moe", true);
   EXPECT_FALSE(ShapeOf(draft).renormalise_gates);
   draft.Flag("expert_weights_norm", true);
@@ -379,6 +389,12 @@ const Contradiction kContradictions[] = {
     {"a post-norm is missing", "gemma2", false,
      [](Draft& d) { d.tensors.erase("blk.1.post_ffw_norm.weight"); }, "blk.1.post_ffw_norm.weight",
      "missing"},
+    {"a rotary factor too many", "phi3", false,
+     [](Draft& d) {
+       d.tensors["rope_factors_long.weight"].shape = {kHeadWidth / 2};
+       d.tensors["rope_factors_short.weight"].shape = {kHeadWidth / 2 + 1};
+     },
+     "rope_factors_short.weight", "expected [8]"},
     {"a sink a KV head", "gpt-oss", true,
      [](Draft& d) { d.tensors["blk.0.attn_sinks.weight"].shape = {kKvHeads}; },
      "blk.0.attn_sinks.weight", "expected [4]"},
@@ -398,7 +414,7 @@ const Contradiction kContradictions[] = {
      "gpt-oss.rope.scaling.factor", "expected a finite number above 0"},
 };
 
-TEST_F(Families, NameWhatContradictsAndWhatWasExpected) {
+TEST_F(ModelFamilies, NameWhatContradictsAndWhatWasExpected) {
   for (const Contradiction& c : kContradictions) {
     SCOPED_TRACE(std::string(c.architecture) + ": " + c.what);
     Draft draft = Valid(c.architecture, c.experts);
