@@ -117,6 +117,7 @@ class CpuBackend final : public Backend, private TileJob {
   void RunTile(int32_t step, int32_t tile, int32_t worker) override {
     program_->steps[static_cast<size_t>(step)]->RunTile(tile, worker);
   }
+  Status TakePanelScratch(CpuProgram* program);
   void CheckInputs(const RoundInputs& inputs) const;
   void PlaceRows(size_t sequence);
 
@@ -152,14 +153,29 @@ Status CpuBackend::Prepare(Program program, const KvLayout& layout,
   auto compiled = std::make_unique<CpuProgram>();
   REM_RETURN_IF_ERROR(
       CompileCpuProgram(program, weights_, *layout_, limits, &round_, compiled.get()));
+  REM_RETURN_IF_ERROR(TakePanelScratch(compiled.get()));
   REM_ASSIGN_OR_RETURN(kv_memory_,
                        KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
   compiled->memory.Prefault(pool_);
-  compiled->panel_scratch.Prefault(pool_);
   weights_.TouchEmbeddings();
   round_.kv_pages = {kv_memory_.base(), layout_->page_bytes()};
   round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));
   program_ = std::move(compiled);
+  return Status::Ok();
+}
+
+// Where workers pack the panels of mapped matrices.
+Status CpuBackend::TakePanelScratch(CpuProgram* program) {
+  constexpr int64_t kAlignment = 64;
+  const int64_t panel = weights_.mapped_panel_bytes_max();
+  if (panel == 0) return Status::Ok();
+  const int64_t bytes = (panel + kAlignment - 1) / kAlignment * kAlignment;
+  REM_ASSIGN_OR_RETURN(program->panel_scratch,
+                       MemoryRegion::Take(bytes * round_.workers, "panels of mapped matrices"));
+  program->panel_scratch.Prefault(pool_);
+  round_.panel_scratch = program->panel_scratch.data();
+  round_.panel_scratch_bytes = bytes;
+  program->activation_bytes += bytes * round_.workers;
   return Status::Ok();
 }
 

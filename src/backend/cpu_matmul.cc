@@ -290,6 +290,7 @@ class GroupedMatMulStep final : public Step {
     const RoutingState& routing = round_.routing;
     runs_.clear();
     int32_t tiles = 0;
+    int64_t multiplied = 0;
     for (int32_t expert : routing.active) {
       const auto e = static_cast<size_t>(expert);
       const int32_t rows = routing.first_row[e + 1] - routing.first_row[e];
@@ -300,10 +301,10 @@ class GroupedMatMulStep final : public Step {
                          PlanGrid(plan->weight->layout, rows, round_.workers, gated ? 2 : 1,
                                   gated ? kGateStep : 1)});
         tiles += runs_.back().grid.tiles();
-        round_.expert_load->rows_multiplied.Add(int64_t{rows} * (gated ? group_.count : 1));
+        multiplied += int64_t{rows} * (gated ? group_.count : 1);
       }
     }
-    round_.expert_load->rows_wanted.Add(int64_t{round_.Rows(RowSpace::kExperts)} * group_.count);
+    CountRows(multiplied);
     return tiles;
   }
 
@@ -339,6 +340,12 @@ class GroupedMatMulStep final : public Step {
   }
 
  private:
+  void CountRows(int64_t multiplied) const {
+    if (round_.expert_load == nullptr) return;
+    round_.expert_load->rows_multiplied.Add(multiplied);
+    round_.expert_load->rows_wanted.Add(int64_t{round_.Rows(RowSpace::kExperts)} * group_.count);
+  }
+
   // The tiles of one expert and product.
   struct Run {
     int32_t first_tile;

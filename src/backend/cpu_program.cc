@@ -62,7 +62,6 @@ class Compiler {
   void JoinGate(ProductGroup* group);
   void AddProductStep(std::unique_ptr<Step> step, StepKind kind, const ProductGroup& group);
   void AddRopeAngles();
-  void AddExpertLoad();
   const RopeTable& TableFor(const RopeParams& params);
   const WindowPlan& PlanFor(int32_t window);
   void ReserveAttention(const AttentionOp& op, const KvLayerShape& shape);
@@ -79,7 +78,6 @@ class Compiler {
     return static_cast<size_t>(&activation - out_.activations.data());
   }
   Status TakeMemory();
-  Status TakePanelScratch();
   int64_t RowsMax(RowSpace space) const;
 
   const Program& program_;
@@ -101,7 +99,8 @@ Status Compiler::Compile() {
   }
   REM_RETURN_IF_ERROR(DeclareActivations());
   AddRopeAngles();
-  AddExpertLoad();
+  out_.expert_load = MakeExpertLoad(program_);
+  round_.expert_load = out_.expert_load.get();
   int32_t experts_max = 0;
   for (operation_ = 0; operation_ < program_.operations.size(); ++operation_) {
     const Operation& operation = program_.operations[operation_];
@@ -112,8 +111,7 @@ Status Compiler::Compile() {
   }
   out_.descriptions.resize(out_.steps.size());
   ReserveRouting(limits_.rows_max, program_.experts_used_max, experts_max, &round_.routing);
-  REM_RETURN_IF_ERROR(TakeMemory());
-  return TakePanelScratch();
+  return TakeMemory();
 }
 
 Status Compiler::DeclareActivations() {
@@ -313,22 +311,6 @@ void Compiler::AddRopeAngles() {
     if (op != nullptr) TableFor(op->rope);
   }
   out_.steps.push_back(MakeRopeAnglesStep(round_, out_.rope_tables));
-}
-
-void Compiler::AddExpertLoad() {
-  std::vector<int32_t> layers;
-  int32_t experts = 0;
-  for (const Operation& operation : program_.operations) {
-    const auto* op = std::get_if<RouteOp>(&operation);
-    if (op == nullptr) continue;
-    layers.push_back(op->layer);
-    experts = std::max(experts, op->experts);
-  }
-  if (layers.empty()) return;
-  std::ranges::sort(layers);
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  out_.expert_load = std::make_unique<ExpertLoad>(layers, experts);
-  round_.expert_load = out_.expert_load.get();
 }
 
 const RopeTable& Compiler::TableFor(const RopeParams& params) {
@@ -570,19 +552,6 @@ Status Compiler::TakeMemory() {
   out_.activation_bytes = used + out_.attention_scratch.bytes();
   used = 0;
   place_all();
-  return Status::Ok();
-}
-
-Status Compiler::TakePanelScratch() {
-  const int64_t panel = weights_.mapped_panel_bytes_max();
-  if (panel == 0) return Status::Ok();
-  const int64_t bytes =
-      (panel + kActivationAlignment - 1) / kActivationAlignment * kActivationAlignment;
-  REM_ASSIGN_OR_RETURN(out_.panel_scratch,
-                       MemoryRegion::Take(bytes * round_.workers, "panels of mapped matrices"));
-  round_.panel_scratch = out_.panel_scratch.data();
-  round_.panel_scratch_bytes = bytes;
-  out_.activation_bytes += bytes * round_.workers;
   return Status::Ok();
 }
 

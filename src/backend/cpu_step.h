@@ -68,7 +68,7 @@ struct RoundState {
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]
   RoutingState routing;
-  ExpertLoad* expert_load = nullptr;   // of programs that route
+  ExpertLoad* expert_load = nullptr;   // of programs that route; else nobody counts
   std::byte* panel_scratch = nullptr;  // [workers][panel_scratch_bytes] for mapped matrices
   int64_t panel_scratch_bytes = 0;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 
 namespace remontoir {
 namespace {
@@ -34,6 +35,21 @@ int32_t ExpertLoad::PlaceOf(int32_t layer) const {
   const auto found = std::ranges::find(layers_, layer);
   REM_CHECK(found != layers_.end(), "a layer that routes");
   return all_layers_ ? 0 : static_cast<int32_t>(found - layers_.begin());
+}
+
+std::unique_ptr<ExpertLoad> MakeExpertLoad(const Program& program) {
+  std::vector<int32_t> layers;
+  int32_t experts = 0;
+  for (const Operation& operation : program.operations) {
+    const auto* op = std::get_if<RouteOp>(&operation);
+    if (op == nullptr) continue;
+    layers.push_back(op->layer);
+    experts = std::max(experts, op->experts);
+  }
+  if (layers.empty()) return nullptr;
+  std::ranges::sort(layers);
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  return std::make_unique<ExpertLoad>(layers, experts);
 }
 
 }  // namespace remontoir

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "backend/program.h"
 #include "metrics/metric_set.h"
 
 namespace remontoir {
@@ -39,5 +41,8 @@ class ExpertLoad : public MetricSet {
   bool all_layers_ = false;
   CounterTable* rows_ = nullptr;
 };
+
+// For the layers and experts that a program routes to; null: none.
+std::unique_ptr<ExpertLoad> MakeExpertLoad(const Program& program);
 
 }  // namespace remontoir

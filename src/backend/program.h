@@ -157,7 +157,7 @@ struct RouteOp {
   int32_t groups = 1;
   int32_t groups_used = 1;
   WeightId choice_bias = kNoWeight;  // [experts] or none
-  int32_t layer = 0;  // under which the rows of its experts are counted
+  int32_t layer = 0;                 // under which the rows of its experts are counted
 };
 
 // Products of each expert row with its own expert's matrix, and its own expert's bias. `in` is in

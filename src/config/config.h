@@ -37,12 +37,12 @@ struct ServerConfig {
 };
 
 struct EngineConfig {
-  std::optional<int64_t> threads;          // unset: as many as cores
-  int64_t sequences_max = 8;               // generations in flight at once
-  int64_t queue_max = 256;                 // requests that may wait for a place
-  int64_t round_tokens_max = 512;          // rows of one round
-  std::optional<double> ttft_slo_ms;       // unset: no deadline
-  bool single_when_not_streaming = false;  // who streams nothing shares no round
+  std::optional<int64_t> threads;                    // unset: as many as cores
+  int64_t sequences_max = 8;                         // generations in flight at once
+  int64_t queue_max = 256;                           // requests that may wait for a place
+  int64_t round_tokens_max = 512;                    // rows of one round
+  std::optional<double> ttft_slo_ms;                 // unset: no deadline
+  bool single_when_not_streaming = false;            // who streams nothing shares no round
   ExpertWeights experts = ExpertWeights::kResident;  // or left in the model file
 };
 

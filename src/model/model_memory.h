@@ -10,11 +10,11 @@ namespace remontoir {
 
 // Each at most INT64_MAX.
 struct ModelMemory {
-  int64_t weights_bytes = 0;     // packed, in the kernels' order
-  int64_t mapped_bytes = 0;      // read from the file where they lie: embedding, mapped experts
-  int64_t expert_bytes = 0;      // of the weights: matrices of experts, which might be mapped
-  int64_t mapped_expert_bytes = 0;   // of the mapped bytes: matrices of experts
-  int64_t activation_bytes = 0;  // for any round of these options; a bound
+  int64_t weights_bytes = 0;        // packed, in the kernels' order
+  int64_t mapped_bytes = 0;         // read from the file where they lie: embedding, mapped experts
+  int64_t expert_bytes = 0;         // of the weights: matrices of experts, which might be mapped
+  int64_t mapped_expert_bytes = 0;  // of the mapped bytes: matrices of experts
+  int64_t activation_bytes = 0;     // for any round of these options; a bound
 };
 
 // The file may be open by its header. workers: the threads that will compute. With `float32`

@@ -34,7 +34,9 @@ TEST(MappedExperts, GiveTheBitsOfResidentOnesInEveryTinyModel) {
   for (const char* file :
        {"tiny-mixtral.f32.gguf", "tiny-mixtral.f16.gguf", "tiny-mixtral.q8_0.gguf",
         "tiny-llama-upcycled.f16.gguf", "tiny-llama.q8_0.gguf", "tiny-qwen2moe.f32.gguf",
-        "tiny-qwen3moe.f32.gguf", "tiny-gptoss.f32.gguf", "tiny-gptoss.mxfp4.gguf"}) {
+        "tiny-qwen3moe.f32.gguf", "tiny-gptoss.f32.gguf", "tiny-gptoss.mxfp4.gguf",
+        "tiny-grok1.q8_0.gguf", "tiny-grok2.q8_0.gguf", "tiny-deepseek2.f32.gguf",
+        "tiny-deepseek3.q8_0.gguf", "tiny-deepseek2-lite.f32.gguf"}) {
     for (const ComputeMode compute : {ComputeMode::kAuto, ComputeMode::kF32}) {
       const auto resident = LogitBits(file, {.threads = 2, .compute = compute}, 512);
       for (const int32_t rows : {1, 7, 512}) {

@@ -160,10 +160,20 @@ const Contradiction kContradictions[] = {
      {"blk.1.ffn_down_exps.weight", "missing"}},
     {"experts of a dense model",
      [](ExpertFile& f) { f.SetNumber("expert_count", 0); },
-     {"blk.0.ffn_g", "expert_count = 0"}},
+     {"blk.0.ffn_gate.weight", "missing"}},
     {"experts that no key counts",
      [](ExpertFile& f) { f.RemoveKey("expert_count"); },
-     {"blk.0.ffn_g", "expert_count = 0"}},
+     {"blk.0.ffn_gate.weight", "missing"}},
+    {"experts beside all that a dense model has",
+     [](ExpertFile& f) {
+       f.SetNumber("expert_count", 0);
+       for (const std::string layer : {"blk.0.", "blk.1."}) {
+         f.tensors.push_back({layer + "ffn_gate.weight", {64, 96}});
+         f.tensors.push_back({layer + "ffn_up.weight", {64, 96}});
+         f.tensors.push_back({layer + "ffn_down.weight", {96, 64}});
+       }
+     },
+     {"blk.0.ffn_gate_inp.weight", "expert_count = 0"}},
     {"a dense block beside experts",
      [](ExpertFile& f) {
        f.tensors.push_back({"blk.1.ffn_gate.weight", {64, 96}});
