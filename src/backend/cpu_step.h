@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_batch.h"
 #include "backend/backend.h"
 #include "kernels/activation_block.h"
 #include "kernels/kernel_table.h"
@@ -48,14 +49,6 @@ struct RoutingState {
 struct KvSlot {
   std::byte* page = nullptr;
   int32_t slot = 0;  // of the page's kKvPageTokens
-};
-
-// Where KV pages are, of the arena and dynamic ones.
-struct KvPages {
-  std::byte* base = nullptr;
-  int64_t page_bytes = 0;
-
-  std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
 };
 
 // The state of the round that runs. Written between rounds and by steps that say so.

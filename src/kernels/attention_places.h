@@ -1,5 +1,5 @@
-// Where the 64 keys and values of a tile lie, and which memory to ask for while there is arithmetic to
-// do: few rows are bound by waiting for it.
+// Where the 64 keys and values of a tile lie, and which memory to ask for while there is arithmetic
+// to do: few rows are bound by waiting for it.
 #pragma once
 
 #include <algorithm>
