@@ -30,6 +30,7 @@ struct AttentionBatch {
   int32_t heads = 0;  // query heads; they share the layout's KV heads evenly, in order
   const KvLayout* layout = nullptr;
   KvPages kv_pages;
+  int32_t page_count = 0;                     // of kv_pages, for who checks the table
   std::span<const KvPageId> page_table;       // all sequences' pages, one after the other
   std::span<const int32_t> page_table_begin;  // [b + 1] into page_table
   std::span<const int32_t> cu_seqlens_q;      // [b + 1]

@@ -155,8 +155,8 @@ int AttentionItems::FillRows(const Item& item, std::vector<AttentionRow>* rows) 
   }
   int count = 0;
   for (int32_t r = 0; r < schedule.group_rows[g]; ++r) {
-    const KeyRange visible = AlongList(
-        schedule, item.group, VisibleKeys(first_position + r, batch_.window, documents));
+    const KeyRange visible =
+        AlongList(schedule, item.group, VisibleKeys(first_position + r, batch_.window, documents));
     const float* query =
         batch_.queries.data() +
         (int64_t{first_row + r} * batch_.heads + item.first_head) * shape_.key_width;
@@ -174,8 +174,7 @@ const std::byte* AttentionItems::FirstKeys(int32_t partial, int32_t kv_head) con
       static_cast<size_t>(batch_.schedule->group_sequence[static_cast<size_t>(run.group)]);
   const int64_t key = int64_t{batch_.schedule->block[static_cast<size_t>(run.list_begin)]} *
                       batch_.schedule->keys_per_block;
-  const auto page =
-      static_cast<size_t>(batch_.page_table_begin[sequence] + key / kKvPageTokens);
+  const auto page = static_cast<size_t>(batch_.page_table_begin[sequence] + key / kKvPageTokens);
   return batch_.kv_pages.Page(batch_.page_table[page]) +
          batch_.layout->key_offset(batch_.layer, kv_head);
 }
@@ -292,8 +291,8 @@ void AttentionItems::RunItem(const Item& item, int32_t tile, int32_t worker) {
     work.states = first ? scratch.states.data() : scratch.partial_states.data();
     work.sums = first ? scratch.sums.data() : scratch.partial_sums.data();
     // Workers take items in turns, about.
-    work.keys_after = partial + 1 < end ? FirstKeys(partial + 1, item.kv_head)
-                                        : KeysOfItem(tile + workers_);
+    work.keys_after =
+        partial + 1 < end ? FirstKeys(partial + 1, item.kv_head) : KeysOfItem(tile + workers_);
     RunPartial(partial, item.kv_head, work);
     if (first) continue;
     Merge(work.row_count, work.states, work.sums, scratch.states.data(), scratch.sums.data());
@@ -308,8 +307,7 @@ int64_t AttentionItems::SplitRow(int32_t partial, const Item& item) const {
   return plan_->slot(partial) * split_heads_ + before * rows;
 }
 
-void AttentionItems::RunSplitPartial(int32_t partial, int32_t index, int32_t tile,
-                                     int32_t worker) {
+void AttentionItems::RunSplitPartial(int32_t partial, int32_t index, int32_t tile, int32_t worker) {
   AttentionScratch::Worker& scratch = scratch_->worker(worker);
   const Item item = ItemOf(plan_->partial(partial).group, index);
   const int64_t first = SplitRow(partial, item);
@@ -356,8 +354,7 @@ void AttentionItems::Merge(int row_count, const SoftmaxState* partial_states,
   }
 }
 
-void AttentionItems::Finish(const Item& item, const SoftmaxState* states,
-                            const float* sums) const {
+void AttentionItems::Finish(const Item& item, const SoftmaxState* states, const float* sums) const {
   const int64_t width = shape_.value_width;
   const auto g = static_cast<size_t>(item.group);
   for (int32_t r = 0; r < batch_.schedule->group_rows[g]; ++r) {
