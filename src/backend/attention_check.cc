@@ -31,8 +31,7 @@ Status CheckSequences(const AttentionBatch& batch) {
     // Sums that overflow would fall.
     const bool rising = batch.cu_seqlens_k[s + 1] >= batch.cu_seqlens_k[s];
     const int64_t keys = rising ? batch.cu_seqlens_k[s + 1] - batch.cu_seqlens_k[s] : -1;
-    if (rows < 0 || keys < rows ||
-        keys > std::numeric_limits<int32_t>::max() - kKvPartialKeys) {
+    if (rows < 0 || keys < rows || keys > std::numeric_limits<int32_t>::max() - kKvPartialKeys) {
       return Wrong("cu_seqlens_q and cu_seqlens_k",
                    "a key for each row of sequence " + std::to_string(s));
     }
@@ -58,8 +57,7 @@ Status CheckShapes(const AttentionBatch& batch) {
   }
   if (batch.window < 0) return Wrong("window", "0 or more");
   if (batch.documents.empty()) return Status::Ok();
-  REM_RETURN_IF_ERROR(
-      CheckSize("documents", batch.documents.size(), batch.cu_seqlens_k.back()));
+  REM_RETURN_IF_ERROR(CheckSize("documents", batch.documents.size(), batch.cu_seqlens_k.back()));
   for (size_t s = 0; s + 1 < batch.cu_seqlens_k.size(); ++s) {
     const auto first = batch.documents.begin() + batch.cu_seqlens_k[s];
     if (!std::is_sorted(first, batch.documents.begin() + batch.cu_seqlens_k[s + 1])) {
@@ -72,8 +70,8 @@ Status CheckShapes(const AttentionBatch& batch) {
 Status CheckPages(const AttentionBatch& batch) {
   const auto& begin = batch.page_table_begin;
   if (batch.kv_pages.base == nullptr || batch.kv_pages.page_bytes < batch.layout->page_bytes()) {
-    return Wrong("kv_pages", "pages of the layout's " +
-                                 std::to_string(batch.layout->page_bytes()) + " bytes");
+    return Wrong("kv_pages",
+                 "pages of the layout's " + std::to_string(batch.layout->page_bytes()) + " bytes");
   }
   if (begin.size() != batch.cu_seqlens_k.size() || begin[0] < 0) {
     return Wrong("page_table_begin", "an entry for each of cu_seqlens_k");
@@ -83,8 +81,8 @@ Status CheckPages(const AttentionBatch& batch) {
     const int64_t pages = (keys + kKvPageTokens - 1) / kKvPageTokens;
     if (begin[s + 1] - int64_t{begin[s]} < pages ||
         static_cast<size_t>(begin[s + 1]) > batch.page_table.size()) {
-      return Wrong("page_table", std::to_string(pages) + " pages for sequence " +
-                                     std::to_string(s));
+      return Wrong("page_table",
+                   std::to_string(pages) + " pages for sequence " + std::to_string(s));
     }
     for (int64_t p = 0; p < pages; ++p) {
       const int32_t page = Index(batch.page_table[static_cast<size_t>(begin[s] + p)]);

@@ -81,9 +81,8 @@ Status FlashAttentionWorkspace::StorePages(const ContiguousKv& kv, AttentionBatc
     for (int64_t key = first; key < end; ++key) {
       const auto slot = static_cast<int>(key - first);
       for (int head = 0; head < shape.kv_heads; ++head) {
-        kernels_.store_key(kv.keys.data() + key * key_row + head * shape.key_width,
-                           shape.key_width, shape.type, slot,
-                           at + layout.key_offset(batch->layer, head));
+        kernels_.store_key(kv.keys.data() + key * key_row + head * shape.key_width, shape.key_width,
+                           shape.type, slot, at + layout.key_offset(batch->layer, head));
         kernels_.store_value(kv.values.data() + key * value_row + head * shape.value_width,
                              shape.value_width, shape.type, slot,
                              at + layout.value_offset(batch->layer, head));

@@ -15,7 +15,8 @@
 
 namespace remontoir {
 
-// Keys and values in plain rows, sequence by sequence as AttentionBatch::cu_seqlens_k says, rotated.
+// Keys and values in plain rows, sequence by sequence as AttentionBatch::cu_seqlens_k says,
+// rotated.
 struct ContiguousKv {
   std::span<const float> keys;    // [keys of all sequences][kv_heads * key_width]
   std::span<const float> values;  // [keys of all sequences][kv_heads * value_width]
@@ -26,8 +27,7 @@ struct ContiguousKv {
 class FlashAttentionWorkspace {
  public:
   // `threads` 1 ... 1024, the calling one included.
-  explicit FlashAttentionWorkspace(int32_t threads = 1,
-                                   const KernelTable& kernels = BestKernels());
+  explicit FlashAttentionWorkspace(int32_t threads = 1, const KernelTable& kernels = BestKernels());
 
   int64_t bytes() const;  // taken so far, without the lists' own
 
@@ -49,9 +49,9 @@ class FlashAttentionWorkspace {
 };
 
 // out = softmax(cap(q k^T * scale)) v over the keys that causality, window, documents and the
-// schedule's lists show a row, and lse where it is asked for: FlashAttention's varlen forward, where
-// a tile that isn't listed is never visited and only tiles at the edge of what a row sees evaluate
-// an element mask. A row without keys gets zeros, and minus infinity for lse.
+// schedule's lists show a row, and lse where it is asked for: FlashAttention's varlen forward,
+// where a tile that isn't listed is never visited and only tiles at the edge of what a row sees
+// evaluate an element mask. A row without keys gets zeros, and minus infinity for lse.
 //
 // Shapes are AttentionBatch's, lists TileScheduleBuilder's or the caller's own; the schedule's
 // blocks are 16, 32, 64 ... 1024 keys, its heads 1, the KV heads or the query heads. In float32
