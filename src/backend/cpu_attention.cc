@@ -31,6 +31,7 @@ class AttentionStep final : public Step {
 
   int32_t Begin() override {
     FillBatch();
+    if (round_.attention_observer) round_.attention_observer(batch_);
     items_.Begin(batch_, setup_.plan->partials(), setup_.scratch);
     return items_.tiles();
   }

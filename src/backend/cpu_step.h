@@ -60,6 +60,7 @@ struct RoundState {
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]
   RoutingState routing;
+  AttentionObserver attention_observer;  // null: nobody looks
 
   int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
 };

@@ -56,7 +56,8 @@ struct AttentionProblem {
   AttentionProblem& operator=(const AttentionProblem&) = delete;
 
   KvLayout Layout() const {
-    return KvLayout({{.kv_heads = kv_heads, .key_width = width, .value_width = width, .type = type}});
+    return KvLayout(
+        {{.kv_heads = kv_heads, .key_width = width, .value_width = width, .type = type}});
   }
   size_t row_count() const { return static_cast<size_t>(cu_q.back()); }
   int32_t keys_max() const {
@@ -90,8 +91,8 @@ struct AttentionProblem {
     const BlockMask& m = mask.blocks;
     const int32_t heads_per_mask = heads / m.heads;
     const auto s = m.sequences == 1 ? 0 : static_cast<int32_t>(sequence);
-    const int32_t line = (s * m.heads + head / heads_per_mask) * m.query_blocks +
-                         position / m.positions_per_block;
+    const int32_t line =
+        (s * m.heads + head / heads_per_mask) * m.query_blocks + position / m.positions_per_block;
     return visible[static_cast<size_t>(line * m.key_blocks + key / keys_per_block)] != 0;
   }
 };
@@ -149,14 +150,15 @@ class DenseReference {
     const AttentionProblem& p = problem_;
     const auto width = static_cast<size_t>(p.width);
     const auto rows_after = p.cu_q[sequence + 1] - row;
-    const auto position = static_cast<int32_t>(p.cu_k[sequence + 1] - p.cu_k[sequence]) - rows_after;
+    const auto position =
+        static_cast<int32_t>(p.cu_k[sequence + 1] - p.cu_k[sequence]) - rows_after;
     const float* query = &p.queries[static_cast<size_t>(row * p.heads + head) * width];
     std::vector<std::pair<size_t, double>> scores;  // by offset of the key
     for (int32_t key = 0; key <= position; ++key) {
       if (!p.Sees(sequence, head, position, key)) continue;
-      const auto kv_row = static_cast<size_t>(p.cu_k[sequence] + key) *
-                              static_cast<size_t>(p.kv_heads) +
-                          static_cast<size_t>(head / (p.heads / p.kv_heads));
+      const auto kv_row =
+          static_cast<size_t>(p.cu_k[sequence] + key) * static_cast<size_t>(p.kv_heads) +
+          static_cast<size_t>(head / (p.heads / p.kv_heads));
       double score = 0;
       for (size_t d = 0; d < width; ++d) {
         score += static_cast<double>(query[d]) * static_cast<double>(keys_[kv_row * width + d]);

@@ -1,14 +1,18 @@
-// Facts about attention along random schedules: a dense masked softmax in float64, and whose affair a
-// row's bits are.
+// Facts about attention along random schedules: a dense masked softmax in float64, and whose affair
+// a row's bits are.
 #include "backend/flash_attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/support/bits.h"
 #include "tests/unit/backend/attention_problem.h"
@@ -290,8 +294,8 @@ struct SmallBatch {
   }
 
   AttentionProblem problem;
-  KvLayout layout = KvLayout({{.kv_heads = 1, .key_width = 64, .value_width = 64,
-                               .type = DType::kF32}});
+  KvLayout layout =
+      KvLayout({{.kv_heads = 1, .key_width = 64, .value_width = 64, .type = DType::kF32}});
   TileScheduleBuilder builder = TileScheduleBuilder(8, 2, 128, 64);
   TileSchedule schedule;
   AttentionResult result;
