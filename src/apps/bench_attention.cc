@@ -33,16 +33,17 @@ void PrintTables(const AttentionReport& report, std::FILE* out) {
   std::fprintf(out, "%-6s %6s %12s %12s %10s  %s\n", "pages", "width", "GFLOP/s", "FMA peak",
                "fma_ratio", "lowest ... highest");
   for (const ExactSpeed& row : masked.exact) {
-    std::fprintf(out, "%-6s %6d %12.1f %12.1f %10.3f  %.3f ... %.3f\n", std::string(Info(row.type).name).c_str(),
-                 row.width, row.gflops, row.peak_gflops, row.fma_ratio.median, row.fma_ratio.low,
-                 row.fma_ratio.high);
+    std::fprintf(out, "%-6s %6d %12.1f %12.1f %10.3f  %.3f ... %.3f\n",
+                 std::string(Info(row.type).name).c_str(), row.width, row.gflops, row.peak_gflops,
+                 row.fma_ratio.median, row.fma_ratio.low, row.fma_ratio.high);
   }
   std::fprintf(out, "\n%-6s %6s %10s %10s %9s %10s  %s\n", "pages", "width", "key block",
                "row block", "density", "effective", "lowest ... highest");
   for (const MaskedSpeed& row : masked.masked) {
-    std::fprintf(out, "%-6s %6d %10d %10d %9.3f %10.3f  %.3f ... %.3f\n", std::string(Info(row.type).name).c_str(),
-                 row.width, row.keys_per_block, row.positions_per_block, row.density,
-                 row.effective.median, row.effective.low, row.effective.high);
+    std::fprintf(out, "%-6s %6d %10d %10d %9.3f %10.3f  %.3f ... %.3f\n",
+                 std::string(Info(row.type).name).c_str(), row.width, row.keys_per_block,
+                 row.positions_per_block, row.density, row.effective.median, row.effective.low,
+                 row.effective.high);
   }
 }
 
@@ -116,8 +117,7 @@ Status BenchAttention(const BenchAttentionOptions& options, std::FILE* out) {
   report.layer = captured[0].layer;
   std::fprintf(stderr, "exact and masked attention\n");
   REM_ASSIGN_OR_RETURN(
-      report.masked,
-      MeasureMasked(captured[0], *kernels, options.quick ? kQuickRounds : kRounds));
+      report.masked, MeasureMasked(captured[0], *kernels, options.quick ? kQuickRounds : kRounds));
   // The sparse mode's figures join here: a report of its own from `captured`, after the masked one.
   if (options.json) {
     PrintJson(report, out);

@@ -1,5 +1,5 @@
-// `remontoir bench attention`: exact, masked and sparse attention on a model's own queries, keys and
-// values.
+// `remontoir bench attention`: exact, masked and sparse attention on a model's own queries, keys
+// and values.
 #pragma once
 
 #include <cstdio>

@@ -63,8 +63,7 @@ Result<std::vector<CapturedAttention>> CaptureLayers(const std::string& model_fi
   info.shape.layers = *std::max_element(wanted.begin(), wanted.end()) + 1;
   LoadOptions options;
   options.context_max = tokens;
-  options.rope.base_scale =
-      std::max(1.0, static_cast<double>(tokens) / info.shape.context_trained);
+  options.rope.base_scale = std::max(1.0, static_cast<double>(tokens) / info.shape.context_trained);
   options.kv_type = DType::kF32;
   options.sequences_max = 1;
   options.kv_memory.arena_pages = PagesFor(tokens);

@@ -53,8 +53,8 @@ std::vector<float> JoinHeads(std::span<const float> row, int32_t heads, int32_t 
                              int32_t head, int32_t step, int32_t width) {
   std::vector<float> joined;
   for (; static_cast<int32_t>(joined.size()) < width; head = (head + step) % heads) {
-    const auto part = row.subspan(static_cast<size_t>(head * head_width),
-                                  static_cast<size_t>(head_width));
+    const auto part =
+        row.subspan(static_cast<size_t>(head * head_width), static_cast<size_t>(head_width));
     joined.insert(joined.end(), part.begin(), part.end());
   }
   joined.resize(static_cast<size_t>(width));

@@ -26,8 +26,7 @@ void AppendToken(const AttentionBatch& batch, int32_t position, CapturedAttentio
   for (int32_t head = 0; head < captured->kv_heads; ++head) {
     const std::byte* keys = page + batch.layout->key_offset(batch.layer, head);
     for (int32_t d = 0; d < captured->key_width; ++d) {
-      captured->keys.push_back(
-          ElementAt(keys, (panel + d) * kKvPanelKeys + slot % kKvPanelKeys));
+      captured->keys.push_back(ElementAt(keys, (panel + d) * kKvPanelKeys + slot % kKvPanelKeys));
     }
     const std::byte* values = page + batch.layout->value_offset(batch.layer, head);
     for (int32_t d = 0; d < captured->value_width; ++d) {
