@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <span>
 
 #include "base/check.h"
@@ -27,10 +28,22 @@ int32_t PartialOf(int32_t rank, int32_t keys_per_block) {
   return static_cast<int32_t>(int64_t{rank} * keys_per_block / kKvPartialKeys);
 }
 
+bool HaveOneList(const TileSchedule& schedule, int32_t a, int32_t b) {
+  const auto i = static_cast<size_t>(a);
+  const auto j = static_cast<size_t>(b);
+  const std::span<const int32_t> list = schedule.list(a);
+  const std::span<const int32_t> other = schedule.list(b);
+  return schedule.group_sequence[i] == schedule.group_sequence[j] &&
+         schedule.group_head[i] == schedule.group_head[j] &&
+         schedule.list_rank[i] == schedule.list_rank[j] &&
+         std::equal(list.begin(), list.end(), other.begin(), other.end());
+}
+
 }  // namespace
 
 void PartialPlan::Reserve(size_t groups, size_t partials) {
   partial_begin_.reserve(groups + 1);
+  bundle_begin_.reserve(groups + 1);
   partials_.reserve(partials);
   slot_.reserve(partials + 1);
 }
@@ -50,6 +63,7 @@ size_t PartialPlan::Count(const TileSchedule& schedule) {
 void PartialPlan::Cut(const TileSchedule& schedule) {
   REM_CHECK(kKvPartialKeys % schedule.keys_per_block == 0, "a partial has whole blocks");
   partial_begin_.assign(1, 0);
+  bundle_begin_.assign(1, 0);
   partials_.clear();
   slot_.assign(1, 0);
   for (int32_t group = 0; group < schedule.group_count(); ++group) {
@@ -68,7 +82,12 @@ void PartialPlan::Cut(const TileSchedule& schedule) {
     }
     REM_CHECK(partial_begin_.size() < partial_begin_.capacity(), "more groups than were planned");
     partial_begin_.push_back(partial_count());
+    if (group > 0 && (group - bundle_begin_.back() == kBundleGroups ||
+                      !HaveOneList(schedule, group - 1, group))) {
+      bundle_begin_.push_back(group);
+    }
   }
+  if (schedule.group_count() > 0) bundle_begin_.push_back(schedule.group_count());
 }
 
 void AttentionScratch::ReserveWorkers(int32_t workers, int64_t rows, int64_t value_width) {
@@ -111,57 +130,73 @@ void AttentionItems::Begin(const AttentionBatch& batch, const PartialPlan& plan,
   partial_kernel_ = kernels_.attention_partial[static_cast<size_t>(shape_.type)];
   const int32_t groups = batch.schedule->group_count();
   items_ = groups * items_per_group();
+  bundled_ = plan.bundle_count() * items_per_group() >= kItemsPerWorker * workers_;
   split_tiles_ = plan.partial_count() * items_per_group();
   split_heads_ = items_ == 0 ? 0 : ItemOf(0, 0).heads * items_per_group();
   const int64_t split_rows = plan.slot(plan.partial_count()) * split_heads_;
   split_ = items_ < kItemsPerWorker * workers_ && plan.partial_count() > groups &&
            split_rows <= scratch->split_states_max() &&
            split_rows * shape_.value_width <= scratch->split_sums_max();
+  if (bundled_) items_ = plan.bundle_count() * items_per_group();
+}
+
+int32_t AttentionItems::RowsOf(const Item& item) const {
+  const auto groups = batch_.schedule->group_rows.subspan(static_cast<size_t>(item.group),
+                                                          static_cast<size_t>(item.groups));
+  return std::accumulate(groups.begin(), groups.end(), 0);
 }
 
 AttentionItems::Item AttentionItems::ItemOf(int32_t group, int32_t index) const {
   const int32_t heads_per_kv = batch_.heads / shape_.kv_heads;
   const int32_t lists = batch_.schedule->heads;
   const int32_t list_head = batch_.schedule->group_head[static_cast<size_t>(group)];
-  if (lists == 1) return {group, index, index * heads_per_kv, heads_per_kv};
+  if (lists == 1) return {group, 1, index, index * heads_per_kv, heads_per_kv};
   if (lists == shape_.kv_heads) {
-    return {group, list_head, list_head * heads_per_kv, heads_per_kv};
+    return {group, 1, list_head, list_head * heads_per_kv, heads_per_kv};
   }
-  return {group, list_head / heads_per_kv, list_head, 1};
+  return {group, 1, list_head / heads_per_kv, list_head, 1};
+}
+
+AttentionItems::Item AttentionItems::ItemOfTile(int32_t tile) const {
+  const int32_t parent = tile / items_per_group();
+  const int32_t index = tile % items_per_group();
+  if (!bundled_) return ItemOf(parent, index);
+  Item item = ItemOf(plan_->bundle_begin(parent), index);
+  item.groups = plan_->bundle_begin(parent + 1) - item.group;
+  return item;
 }
 
 void AttentionItems::RunTile(int32_t tile, int32_t worker) {
-  const int32_t parent = tile / items_per_group();
-  const int32_t index = tile % items_per_group();
   if (split_) {
-    RunSplitPartial(parent, index, tile, worker);
+    RunSplitPartial(tile / items_per_group(), tile % items_per_group(), tile, worker);
   } else {
-    RunItem(ItemOf(parent, index), tile, worker);
+    RunItem(ItemOfTile(tile), tile, worker);
   }
 }
 
-// The group's rows times the item's query heads.
+// The groups' rows times the item's query heads.
 int AttentionItems::FillRows(const Item& item, std::vector<AttentionRow>* rows) const {
   const TileSchedule& schedule = *batch_.schedule;
-  const auto g = static_cast<size_t>(item.group);
-  const auto s = static_cast<size_t>(schedule.group_sequence[g]);
-  const int32_t first_row = schedule.group_first_row[g];
+  const auto s = static_cast<size_t>(schedule.group_sequence[static_cast<size_t>(item.group)]);
   const auto keys = static_cast<int32_t>(batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s]);
-  const int32_t first_position = keys - (batch_.cu_seqlens_q[s + 1] - first_row);
+  const int32_t past = keys - batch_.cu_seqlens_q[s + 1];  // from row to position
   std::span<const int32_t> documents;
   if (!batch_.documents.empty()) {
     documents = batch_.documents.subspan(static_cast<size_t>(batch_.cu_seqlens_k[s]),
                                          static_cast<size_t>(keys));
   }
   int count = 0;
-  for (int32_t r = 0; r < schedule.group_rows[g]; ++r) {
-    const KeyRange visible =
-        AlongList(schedule, item.group, VisibleKeys(first_position + r, batch_.window, documents));
-    const float* query =
-        batch_.queries.data() +
-        (int64_t{first_row + r} * batch_.heads + item.first_head) * shape_.key_width;
-    for (int32_t h = 0; h < item.heads; ++h, query += shape_.key_width) {
-      (*rows)[static_cast<size_t>(count++)] = {query, visible.begin, visible.end};
+  for (int32_t group = item.group; group < item.group + item.groups; ++group) {
+    const int32_t first_row = schedule.group_first_row[static_cast<size_t>(group)];
+    const int32_t end_row = first_row + schedule.group_rows[static_cast<size_t>(group)];
+    for (int32_t row = first_row; row < end_row; ++row) {
+      const KeyRange visible =
+          AlongList(schedule, group, VisibleKeys(past + row, batch_.window, documents));
+      const float* query = batch_.queries.data() +
+                           (int64_t{row} * batch_.heads + item.first_head) * shape_.key_width;
+      for (int32_t h = 0; h < item.heads; ++h, query += shape_.key_width) {
+        (*rows)[static_cast<size_t>(count++)] = {query, visible.begin, visible.end};
+      }
     }
   }
   return count;
@@ -179,12 +214,12 @@ const std::byte* AttentionItems::FirstKeys(int32_t partial, int32_t kv_head) con
          batch_.layout->key_offset(batch_.layer, kv_head);
 }
 
-const std::byte* AttentionItems::KeysOfItem(int32_t item) const {
-  if (item >= items_) return nullptr;
-  const int32_t group = item / items_per_group();
-  const int32_t partial = plan_->partial_begin(group);
-  if (partial == plan_->partial_begin(group + 1)) return nullptr;
-  return FirstKeys(partial, ItemOf(group, item % items_per_group()).kv_head);
+const std::byte* AttentionItems::KeysOfItem(int32_t tile) const {
+  if (tile >= items_) return nullptr;
+  const Item item = ItemOfTile(tile);
+  const int32_t partial = plan_->partial_begin(item.group);
+  if (partial == plan_->partial_begin(item.group + 1)) return nullptr;
+  return FirstKeys(partial, item.kv_head);
 }
 
 const std::byte* AttentionItems::KeysOfSplitPartial(int32_t tile) const {
@@ -271,8 +306,7 @@ void AttentionItems::RunPanels(const PartialPlan::Partial& run, const KvPageId* 
 
 void AttentionItems::FinishUnseen(const Item& item, int32_t worker) {
   AttentionScratch::Worker& scratch = scratch_->worker(worker);
-  const int64_t rows =
-      int64_t{batch_.schedule->group_rows[static_cast<size_t>(item.group)]} * item.heads;
+  const int64_t rows = int64_t{RowsOf(item)} * item.heads;
   std::fill_n(scratch.states.begin(), rows, SoftmaxState{});
   std::fill_n(scratch.sums.begin(), rows * shape_.value_width, 0.0F);
   Finish(item, scratch.states.data(), scratch.sums.data());
@@ -325,7 +359,7 @@ void AttentionItems::MergeTile(int32_t tile, int32_t worker) {
   const int32_t begin = plan_->partial_begin(item.group);
   const int32_t end = plan_->partial_begin(item.group + 1);
   if (begin == end) return FinishUnseen(item, worker);
-  const int rows = batch_.schedule->group_rows[static_cast<size_t>(item.group)] * item.heads;
+  const int rows = RowsOf(item) * item.heads;
   // The first partial's memory takes the others in.
   SoftmaxState* states = scratch_->split_states() + SplitRow(begin, item);
   float* sums = scratch_->split_sums() + SplitRow(begin, item) * shape_.value_width;
@@ -356,21 +390,28 @@ void AttentionItems::Merge(int row_count, const SoftmaxState* partial_states,
 
 void AttentionItems::Finish(const Item& item, const SoftmaxState* states, const float* sums) const {
   const int64_t width = shape_.value_width;
-  const auto g = static_cast<size_t>(item.group);
-  for (int32_t r = 0; r < batch_.schedule->group_rows[g]; ++r) {
-    const int64_t row = batch_.schedule->group_first_row[g] + r;
-    for (int32_t h = 0; h < item.heads; ++h) {
-      const int64_t head = item.first_head + h;
-      const int64_t i = r * item.heads + h;
-      const float* sink = batch_.sink_logits.empty() ? nullptr : batch_.sink_logits.data() + head;
-      float* out = batch_.out.data() + (row * batch_.heads + head) * width;
-      kernels_.finish_row(states[i], sums + i * width, shape_.value_width, sink, out);
-      if (!batch_.lse.empty()) {
-        batch_.lse[static_cast<size_t>(row * batch_.heads + head)] = LogOfSum(states[i]);
+  int64_t i = 0;
+  for (int32_t group = item.group; group < item.group + item.groups; ++group) {
+    const auto g = static_cast<size_t>(group);
+    const int64_t first_row = batch_.schedule->group_first_row[g];
+    for (int64_t row = first_row; row < first_row + batch_.schedule->group_rows[g]; ++row) {
+      for (int32_t h = 0; h < item.heads; ++h, ++i) {
+        FinishRow(row, item.first_head + h, states[i], sums + i * width);
       }
-      if (quantised_ != nullptr) QuantiseValues(kernels_, *quantised_, row, head * width, width);
     }
   }
+}
+
+void AttentionItems::FinishRow(int64_t row, int64_t head, const SoftmaxState& state,
+                               const float* sum) const {
+  const int64_t width = shape_.value_width;
+  const float* sink = batch_.sink_logits.empty() ? nullptr : batch_.sink_logits.data() + head;
+  float* out = batch_.out.data() + (row * batch_.heads + head) * width;
+  kernels_.finish_row(state, sum, shape_.value_width, sink, out);
+  if (!batch_.lse.empty()) {
+    batch_.lse[static_cast<size_t>(row * batch_.heads + head)] = LogOfSum(state);
+  }
+  if (quantised_ != nullptr) QuantiseValues(kernels_, *quantised_, row, head * width, width);
 }
 
 }  // namespace remontoir

@@ -1,5 +1,5 @@
-// Attention of a batch as work items: a row group and the heads of one list, key partial by key
-// partial.
+// Attention of a batch as work items: row groups of one list and the heads that share it, key
+// partial by key partial.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,10 @@
 #include "tensor/tile_schedule.h"
 
 namespace remontoir {
+
+// Row groups of the same list that are computed together, at most: keys are read from far caches
+// once for all of them.
+inline constexpr int32_t kBundleGroups = 4;
 
 // The lists of a schedule, cut into partials of kKvPartialKeys keys of the ranks: at absolute
 // positions where lists are full.
@@ -38,9 +42,13 @@ class PartialPlan {
   int32_t partial_count() const { return static_cast<int32_t>(partials_.size()); }
   // Sum of rows over all partials before this one; slot(partial_count()) is the total.
   int64_t slot(int32_t partial) const { return slot_[static_cast<size_t>(partial)]; }
+  // Neighbouring groups of one sequence and head with the same list: bundle b has groups
+  // bundle_begin(b) ... bundle_begin(b + 1).
+  int32_t bundle_begin(int32_t bundle) const { return bundle_begin_[static_cast<size_t>(bundle)]; }
+  int32_t bundle_count() const { return static_cast<int32_t>(bundle_begin_.size()) - 1; }
 
  private:
-  std::vector<int32_t> partial_begin_;
+  std::vector<int32_t> partial_begin_, bundle_begin_;
   std::vector<Partial> partials_;
   std::vector<int64_t> slot_;
 };
@@ -74,9 +82,10 @@ class AttentionScratch {
 // Fewer items than this for each worker, and long lists are split.
 inline constexpr int32_t kItemsPerWorker = 8;
 
-// What the tiles of an attention step do. With many items a worker walks an item's partials itself;
-// with few, partials are the tiles of a first step and a second one merges them. Both ways run the
-// same kernel on the same partials and merge them in the same order: the same bits.
+// What the tiles of an attention step do. With many items a worker walks an item's partials itself,
+// with very many those of a bundle of row groups; with few, partials are the tiles of a first step
+// and a second one merges them. All ways run the same kernel on the same partials of a row and
+// merge them in the same order: the same bits.
 class AttentionItems {
  public:
   AttentionItems(const KernelTable& kernels, int32_t workers)
@@ -94,19 +103,23 @@ class AttentionItems {
   void MergeTile(int32_t tile, int32_t worker);
 
  private:
-  // The query heads of a group that go together, and the KV head that they share.
+  // The groups and query heads that go together, and the KV head that they share.
   struct Item {
-    int32_t group;
+    int32_t group;  // the first
+    int32_t groups;
     int32_t kv_head;
     int32_t first_head;
     int32_t heads;
   };
-  // Items of a group are neighbours.
+  // Items of a group, or of a bundle, are neighbours.
   int32_t items_per_group() const { return batch_.schedule->heads == 1 ? shape_.kv_heads : 1; }
+  int32_t RowsOf(const Item& item) const;  // each of the item's heads
   Item ItemOf(int32_t group, int32_t index) const;
+  // Of all partials of a group, or of a bundle.
+  Item ItemOfTile(int32_t tile) const;
   int FillRows(const Item& item, std::vector<AttentionRow>* rows) const;
   const std::byte* FirstKeys(int32_t partial, int32_t kv_head) const;
-  const std::byte* KeysOfItem(int32_t item) const;
+  const std::byte* KeysOfItem(int32_t tile) const;
   const std::byte* KeysOfSplitPartial(int32_t tile) const;
   // `work` has rows, their count and where results go; this adds the keys of the partial.
   void RunPartial(int32_t partial, int32_t kv_head, AttentionPartial work) const;
@@ -116,12 +129,13 @@ class AttentionItems {
                  AttentionPartial work) const;
   void RunItem(const Item& item, int32_t tile, int32_t worker);
   void RunSplitPartial(int32_t partial, int32_t index, int32_t tile, int32_t worker);
-  // Of a row group that sees nothing.
+  // Of row groups that see nothing.
   void FinishUnseen(const Item& item, int32_t worker);
   int64_t SplitRow(int32_t partial, const Item& item) const;
   void Merge(int row_count, const SoftmaxState* partial_states, const float* partial_sums,
              SoftmaxState* states, float* sums) const;
   void Finish(const Item& item, const SoftmaxState* states, const float* sums) const;
+  void FinishRow(int64_t row, int64_t head, const SoftmaxState& state, const float* sum) const;
 
   const KernelTable& kernels_;
   const int32_t workers_;
@@ -131,10 +145,11 @@ class AttentionItems {
   const PartialPlan* plan_ = nullptr;
   AttentionScratch* scratch_ = nullptr;
   const ActivationMatrix* quantised_ = nullptr;
-  int32_t items_ = 0;
+  int32_t items_ = 0;  // of groups, or of bundles
   int32_t split_tiles_ = 0;
   int32_t split_heads_ = 0;  // rows of a split partial for each of its row group's
   bool split_ = false;
+  bool bundled_ = false;
 };
 
 }  // namespace remontoir

@@ -106,7 +106,7 @@ Status RunFlashAttention(const AttentionBatch& batch, const ContiguousKv* kv,
   work.plan_.Reserve(static_cast<size_t>(schedule.group_count()), PartialPlan::Count(schedule));
   work.plan_.Cut(schedule);
   const int64_t heads_per_kv = batch.heads / shape.kv_heads;
-  work.scratch_.ReserveWorkers(work.pool_.size(), kRowGroupPositions * heads_per_kv,
+  work.scratch_.ReserveWorkers(work.pool_.size(), kBundleGroups * kRowGroupPositions * heads_per_kv,
                                shape.value_width);
   // Few items and long lists are split: room for what the split may be of.
   const int64_t groups_max = kItemsPerWorker * work.pool_.size();
