@@ -20,7 +20,7 @@ LoadedModel Open(int32_t rows_max, ComputeMode compute) {
   options.backend = {.threads = 2, .compute = compute};
   options.engine.sequences_max = 1;
   options.engine.round_tokens_max = rows_max;
-  auto opened = ModelFile::Open(TestData("tiny/llama-f32.gguf"));
+  auto opened = ModelFile::Open(TestData("tiny/tiny-llama.f32.gguf"));
   REM_CHECK(opened.ok(), opened.status().message());
   auto model = OpenModel(std::move(*opened), options, nullptr);
   REM_CHECK(model.ok(), model.status().message());

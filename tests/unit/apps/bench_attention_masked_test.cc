@@ -46,9 +46,9 @@ TEST(MeasureMasked, HasEveryTypeWidthBlockAndDensity) {
 }
 
 TEST(MeasureMasked, NeedsAStretchOfTokensAndAPeak) {
-  EXPECT_EQ(MeasureMasked(RandomLayer(1000), BestKernels(), 1).status().code(),
-            BestKernels().name == "scalar" ? StatusCode::kUnsupported
-                                           : StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      MeasureMasked(RandomLayer(1000), BestKernels(), 1).status().code(),
+      BestKernels().name == "scalar" ? StatusCode::kUnsupported : StatusCode::kInvalidArgument);
   EXPECT_EQ(MeasureMasked(RandomLayer(1024), ScalarKernels(), 1).status().code(),
             StatusCode::kUnsupported);
 }
