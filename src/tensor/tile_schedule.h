@@ -61,7 +61,7 @@ KeyRange AlongList(const TileSchedule& schedule, int group, KeyRange range);
 // Which pairs of query block and key block are visited at all, whatever else lets rows see keys.
 struct BlockMask {
   // [sequences][heads][query_blocks][key_blocks], 0 = masked. Empty: nothing is.
-  std::span<const uint8_t> visible;
+  std::span<const uint8_t> visible = {};
   int32_t sequences = 1;  // 1: the same for all; else those of the batch
   int32_t heads = 1;      // 1: the same for all; else the KV heads or the query heads
   int32_t query_blocks = 0;
@@ -74,8 +74,8 @@ struct BlockMask {
 struct ScheduleMask {
   int32_t window = 0;  // 0: none
   // Empty, or the document of every key of the batch, sequence by sequence: see VisibleKeys.
-  std::span<const int32_t> documents;
-  BlockMask blocks;
+  std::span<const int32_t> documents = {};
+  BlockMask blocks = {};
 };
 
 // Bounds of any batch that a builder will see.
