@@ -73,8 +73,11 @@ KeyRange AlongList(const TileSchedule& schedule, int group, KeyRange range) {
   if (list.empty()) return {};
   const int32_t rank = schedule.list_rank[static_cast<size_t>(group)];
   const auto length = static_cast<int32_t>(list.size());
-  if (rank == list.front() && list.back() - list.front() == length - 1) return range;
   const int32_t keys = schedule.keys_per_block;
+  if (rank == list.front() && list.back() - list.front() == length - 1) {
+    const int32_t end = (rank + length) * keys;
+    return {std::clamp(range.begin, rank * keys, end), std::clamp(range.end, rank * keys, end)};
+  }
   const auto along = [&](int32_t key) {
     const auto at = std::lower_bound(list.begin(), list.end(), key / keys);
     const int32_t before = (rank + static_cast<int32_t>(at - list.begin())) * keys;

@@ -88,6 +88,28 @@ void MakeProblem(uint64_t seed, AttentionProblem* problem) {
   problem->Fill(seed);
 }
 
+std::string Describe(const AttentionProblem& problem) {
+  const BlockMask& mask = problem.mask.blocks;
+  std::string words = std::string(Info(problem.type).name) + ", width " +
+                      std::to_string(problem.width) + ", heads " + std::to_string(problem.heads) +
+                      " on " + std::to_string(problem.kv_heads) + ", blocks of " +
+                      std::to_string(problem.keys_per_block) + ", window " +
+                      std::to_string(problem.mask.window);
+  if (!problem.documents.empty()) words += ", documents";
+  if (!problem.sink_logits.empty()) words += ", sinks";
+  if (problem.soft_cap != 0) words += ", soft cap";
+  if (!problem.visible.empty()) {
+    words += ", masks of " + std::to_string(mask.heads) + " heads, " +
+             std::to_string(mask.sequences) + " sequences, " +
+             std::to_string(mask.positions_per_block) + " positions a block";
+  }
+  for (size_t s = 0; s + 1 < problem.cu_q.size(); ++s) {
+    words += "; " + std::to_string(problem.cu_q[s + 1] - problem.cu_q[s]) + " rows of " +
+             std::to_string(problem.cu_k[s + 1] - problem.cu_k[s]) + " keys";
+  }
+  return words;
+}
+
 // Every output of every row against the reference.
 void ExpectDense(const AttentionProblem& problem, const AttentionResult& result) {
   const DenseReference reference(problem);
@@ -115,9 +137,9 @@ void ExpectDense(const AttentionProblem& problem, const AttentionResult& result)
 TEST(FlashAttention, IsWithin5e6OfDensePrecisionAlongRandomSchedules) {
   FlashAttentionWorkspace workspace(2);
   for (int32_t seed = 0; seed < CaseCount(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
     AttentionProblem problem;
     MakeProblem(static_cast<uint64_t>(seed), &problem);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + Describe(problem));
     AttentionResult result;
     const Status status = Attend(problem, &workspace, &result);
     ASSERT_TRUE(status.ok()) << status.message();
@@ -138,6 +160,7 @@ TEST(FlashAttention, HasTheSameBitsInEveryTableAndOnAnyThreads) {
   for (uint64_t seed = 1000; seed < 1024; ++seed) {
     AttentionProblem problem;
     MakeProblem(seed, &problem);
+    SCOPED_TRACE(Describe(problem));
     AttentionResult expected;
     ASSERT_TRUE(Attend(problem, workspaces[0].get(), &expected).ok());
     for (size_t w = 1; w < workspaces.size(); ++w) {
