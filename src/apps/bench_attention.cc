@@ -61,6 +61,7 @@ void WriteFigures(JsonWriter& json, const MaskedReport& masked) {
   WriteNumber(json, "fma_ratio", masked.fma_ratio());
   WriteNumber(json, "effective_compute_128", coarse.effective.median);
   WriteNumber(json, "effective_compute_64", masked.Worst(16, 64)->effective.median);
+  WriteNumber(json, "effective_compute_row_groups", masked.WorstOfRowGroups()->effective.median);
   WriteNumber(json, "density", coarse.density);
 }
 

@@ -42,8 +42,11 @@ struct MaskedReport {
 
   // The worst of float32 pages.
   double fma_ratio() const;
-  // The worst of blocks of so many keys: at most `to` and at least `from`; null: none measured.
+  // The worst of blocks of so many keys, at least `from` and at most `to`, that more than one row
+  // group shares; null: none measured.
   const MaskedSpeed* Worst(int32_t from, int32_t to) const;
+  // The worst of lists of one row group each.
+  const MaskedSpeed* WorstOfRowGroups() const;
 };
 
 // A prefill of the captured tokens (at most 8,192), of which the last 128 rows of each 1,024 are

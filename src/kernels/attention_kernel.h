@@ -85,6 +85,11 @@ class AttentionKernel {
     alignas(64) float weights[kTileRowsMax][kKvPageTokens];
   };
 
+  // Whether to ask for memory ahead: full tiles of rows are slow enough for the processor to see by
+  // itself what comes next in a page, but not where the next panel is.
+  template <class Place, int kRows, int kCount>
+  static constexpr bool kAsks = Place::kOnePage ? kCount > 1 && kRows < kTileRowsMax : true;
+
   // Never faults, whatever the address.
   static void Prefetch(const std::byte* at, int64_t bytes) {
     for (int64_t line = 0; line < bytes; line += kCacheLineBytes) {
@@ -173,7 +178,7 @@ class AttentionKernel {
       const int64_t end = std::min(first + block, width);
 #pragma GCC unroll 8
       for (int64_t d = first; d < end; ++d) {
-        if constexpr (kCount > 1) {
+        if constexpr (kAsks<Place, kRows, kCount>) {
 #pragma GCC unroll 4
           for (int v = 0; v < kPlaces; ++v) {
             constexpr int64_t kAheadBytes = kCount / kPlaces * kStepBytes;
@@ -263,7 +268,9 @@ class AttentionKernel {
       Words::Store(weights + key, weight);
       lanes = Words::Add(lanes, weight);
     }
-    MoveState(max, reference, lanes, row, tile);
+    // 2^0 is 1: mostly the maximum stays where it is.
+    const float rescale = state.max == reference ? 1.0F : scalar::Exp2(state.max - reference);
+    MoveState(max, rescale, lanes, row, tile);
   }
 
   // The same for rows that all see the whole block, without a soft cap: all rows' scores first, so
@@ -284,6 +291,13 @@ class AttentionKernel {
       }
       max[r] = std::max(tile->state[row + r]->max, Words::LargestLane(largest));
     }
+    // The way of the older sums to the new maxima: mostly 2^0, and the same for all rows at once.
+    alignas(64) float rescale[kLanes] = {};
+    for (int r = 0; r < kRows; ++r) {
+      const float reference = max[r] == kNoScore ? 0.0F : max[r];
+      rescale[r] = tile->state[row + r]->max - reference;
+    }
+    Words::Store(rescale, Math::Exp2UpToZero(Words::Load(rescale)));
     for (int r = 0; r < kRows; ++r) {
       float* weights = tile->weights[row + r];
       const float reference = max[r] == kNoScore ? 0.0F : max[r];
@@ -296,14 +310,12 @@ class AttentionKernel {
         Words::Store(weights + i * kLanes, weight);
         lanes = Words::Add(lanes, weight);
       }
-      MoveState(max[r], reference, lanes, row + r, tile);
+      MoveState(max[r], rescale[r], lanes, row + r, tile);
     }
   }
 
-  static void MoveState(float max, float reference, Floats lanes, int row, Tile* tile) {
+  static void MoveState(float max, float rescale, Floats lanes, int row, Tile* tile) {
     SoftmaxState& state = *tile->state[row];
-    // 2^0 is 1: mostly the maximum stays where it is.
-    const float rescale = state.max == reference ? 1.0F : scalar::Exp2(state.max - reference);
     state.sum = std::fma(state.sum, rescale, Words::FoldLanes(lanes));
     state.max = max;
     tile->rescale[row] = rescale;
@@ -327,7 +339,7 @@ class AttentionKernel {
 
   // sums += weights * values of keys [begin, end), in order; the values lie row by row from `at`
   // on.
-  template <DType kType, int kRows, int kCount>
+  template <DType kType, bool kAsks, int kRows, int kCount>
   [[gnu::always_inline]] static void AddKeys(const std::byte* at, int64_t row_bytes,
                                              const std::byte* ahead,
                                              const float (*weights)[kKvPageTokens], int begin,
@@ -336,7 +348,7 @@ class AttentionKernel {
     constexpr int64_t kRunBytes = kCount * kSixteenBytes;
 #pragma GCC unroll 8
     for (int key = begin; key < end; ++key, at += row_bytes) {
-      if constexpr (kCount > 1) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
+      if constexpr (kAsks) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
       MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
                          [&](int v) { return at + v * kSixteenBytes; }, sums);
     }
@@ -370,7 +382,7 @@ class AttentionKernel {
     // A page's values lie side by side, those of panels only as far as a panel goes.
     for (int first = begin; first < end;) {
       const int last = Place::kOnePage ? end : std::min(end, (first / kLanes + 1) * kLanes);
-      AddKeys<kType, kRows, kCount>(
+      AddKeys<kType, kAsks<Place, kRows, kCount>, kRows, kCount>(
           place.template Value<kType>(first, width) + column_bytes, row_bytes,
           place.template KeysAhead<kType>(first, partial.key_width, column, kRunBytes), weights,
           first, last, sums);
@@ -499,10 +511,19 @@ class AttentionKernel {
     }
   }
 
+  // Behind the last key that some row sees.
+  static int32_t KeyEnd(const AttentionPartial& partial) {
+    int32_t end = 0;
+    for (int r = 0; r < partial.row_count; ++r) end = std::max(end, partial.rows[r].key_end);
+    return end;
+  }
+
   template <DType kType>
   static void RunPages(const AttentionPartial& partial, int height) {
+    const int32_t key_end = KeyEnd(partial);
     for (int b = 0; b < partial.block_count; ++b) {
       const KeyBlock& block = partial.blocks[b];
+      if (block.block * kKvPageTokens >= key_end) return;
       KeysInPage<Words> place{block.keys, block.values, partial.keys_after};
       if (b + 1 < partial.block_count) place.next_keys = partial.blocks[b + 1].keys;
       if (place.next_keys == nullptr) place.next_keys = block.keys;
@@ -516,7 +537,9 @@ class AttentionKernel {
 
   template <DType kType>
   static void RunPanels(const AttentionPartial& partial, int height) {
+    const int32_t key_end = KeyEnd(partial);
     for (int first = 0; first < partial.panel_count; first += kTilePanels) {
+      if ((partial.panel_begin + first) * kLanes >= key_end) return;
       const int count = std::min(partial.panel_count - first, kTilePanels);
       KeysInPanels<Words> place{partial.panels + first, partial.panels + first, count - 1,
                                 count - 1};

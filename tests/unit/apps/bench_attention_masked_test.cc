@@ -31,7 +31,7 @@ TEST(MeasureMasked, HasEveryTypeWidthBlockAndDensity) {
   EXPECT_EQ(report->rows, 256);
   EXPECT_EQ(report->heads, 2);
   EXPECT_EQ(report->exact.size(), 4U);
-  ASSERT_EQ(report->masked.size(), 64U);
+  ASSERT_EQ(report->masked.size(), 80U);
   const double wanted[] = {0.05, 0.1, 0.25, 0.5};
   for (size_t i = 0; i < report->masked.size(); ++i) {
     const MaskedSpeed& row = report->masked[i];
