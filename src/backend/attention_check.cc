@@ -128,24 +128,26 @@ Status CheckSchedule(const AttentionBatch& batch, std::vector<uint8_t>* seen) {
   const auto rows_all = static_cast<size_t>(batch.cu_seqlens_q.back());
   seen->assign(rows_all * static_cast<size_t>(schedule.heads), 0);
   for (size_t g = 0; g < groups; ++g) {
-    const std::string name = "schedule, group " + std::to_string(g);
+    const auto wrong = [g](const char* wanted) {
+      return Wrong("schedule, group " + std::to_string(g), wanted);
+    };
     const auto s = static_cast<size_t>(schedule.group_sequence[g]);
     if (schedule.group_sequence[g] < 0 || s + 1 >= batch.cu_seqlens_q.size()) {
-      return Wrong(name, "a sequence of the batch");
+      return wrong("a sequence of the batch");
     }
     const int32_t head = schedule.heads == 1 ? 0 : schedule.group_head[g];
     const int64_t first = schedule.group_first_row[g];
     const int64_t rows = schedule.group_rows[g];
     if (head < 0 || head >= schedule.heads || rows < 1 || rows > kRowGroupPositions ||
         first < batch.cu_seqlens_q[s] || first + rows > batch.cu_seqlens_q[s + 1]) {
-      return Wrong(name, "1 to 8 rows of its sequence and a head that has lists");
+      return wrong("1 to 8 rows of its sequence and a head that has lists");
     }
     if (!IsList(schedule, static_cast<int>(g), batch.cu_seqlens_k[s + 1] - batch.cu_seqlens_k[s])) {
-      return Wrong(name, "ascending blocks of its sequence, the first one's rank not above it");
+      return wrong("ascending blocks of its sequence, the first one's rank not above it");
     }
     for (int64_t r = first; r < first + rows; ++r) {
       uint8_t& row = (*seen)[static_cast<size_t>(head) * rows_all + static_cast<size_t>(r)];
-      if (row++ != 0) return Wrong(name, "rows that no other group has");
+      if (row++ != 0) return wrong("rows that no other group has");
     }
   }
   if (std::find(seen->begin(), seen->end(), 0) != seen->end()) {

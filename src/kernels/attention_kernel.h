@@ -85,10 +85,9 @@ class AttentionKernel {
     alignas(64) float weights[kTileRowsMax][kKvPageTokens];
   };
 
-  // Whether to ask for memory ahead: full tiles of rows are slow enough for the processor to see by
-  // itself what comes next in a page, but not where the next panel is.
-  template <class Place, int kRows, int kCount>
-  static constexpr bool kAsks = Place::kOnePage ? kCount > 1 && kRows < kTileRowsMax : true;
+  // Whether to ask for memory ahead: full tiles of rows don't wait for it, and each would ask anew.
+  template <int kRows, int kCount>
+  static constexpr bool kAsks = kCount > 1 && kRows < kTileRowsMax;
 
   // Never faults, whatever the address.
   static void Prefetch(const std::byte* at, int64_t bytes) {
@@ -178,7 +177,7 @@ class AttentionKernel {
       const int64_t end = std::min(first + block, width);
 #pragma GCC unroll 8
       for (int64_t d = first; d < end; ++d) {
-        if constexpr (kAsks<Place, kRows, kCount>) {
+        if constexpr (kAsks<kRows, kCount>) {
 #pragma GCC unroll 4
           for (int v = 0; v < kPlaces; ++v) {
             constexpr int64_t kAheadBytes = kCount / kPlaces * kStepBytes;
@@ -339,7 +338,7 @@ class AttentionKernel {
 
   // sums += weights * values of keys [begin, end), in order; the values lie row by row from `at`
   // on.
-  template <DType kType, bool kAsks, int kRows, int kCount>
+  template <DType kType, int kRows, int kCount>
   [[gnu::always_inline]] static void AddKeys(const std::byte* at, int64_t row_bytes,
                                              const std::byte* ahead,
                                              const float (*weights)[kKvPageTokens], int begin,
@@ -348,7 +347,7 @@ class AttentionKernel {
     constexpr int64_t kRunBytes = kCount * kSixteenBytes;
 #pragma GCC unroll 8
     for (int key = begin; key < end; ++key, at += row_bytes) {
-      if constexpr (kAsks) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
+      if constexpr (kAsks<kRows, kCount>) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
       MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
                          [&](int v) { return at + v * kSixteenBytes; }, sums);
     }
@@ -382,7 +381,7 @@ class AttentionKernel {
     // A page's values lie side by side, those of panels only as far as a panel goes.
     for (int first = begin; first < end;) {
       const int last = Place::kOnePage ? end : std::min(end, (first / kLanes + 1) * kLanes);
-      AddKeys<kType, kAsks<Place, kRows, kCount>, kRows, kCount>(
+      AddKeys<kType, kRows, kCount>(
           place.template Value<kType>(first, width) + column_bytes, row_bytes,
           place.template KeysAhead<kType>(first, partial.key_width, column, kRunBytes), weights,
           first, last, sums);

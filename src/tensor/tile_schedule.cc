@@ -78,10 +78,15 @@ KeyRange AlongList(const TileSchedule& schedule, int group, KeyRange range) {
     const int32_t end = (rank + length) * keys;
     return {std::clamp(range.begin, rank * keys, end), std::clamp(range.end, rank * keys, end)};
   }
+  // Rows mostly see from before the first listed block on, and to the last one.
   const auto along = [&](int32_t key) {
-    const auto at = std::lower_bound(list.begin(), list.end(), key / keys);
+    if (key <= list.front() * keys) return rank * keys;
+    const int32_t block = key / keys;
+    if (block == list.back()) return (rank + length - 1) * keys + key % keys;
+    if (block > list.back()) return (rank + length) * keys;
+    const auto at = std::lower_bound(list.begin(), list.end(), block);
     const int32_t before = (rank + static_cast<int32_t>(at - list.begin())) * keys;
-    return at != list.end() && *at == key / keys ? before + key % keys : before;
+    return *at == block ? before + key % keys : before;
   };
   return {along(range.begin), along(range.end)};
 }
