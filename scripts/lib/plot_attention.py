@@ -10,7 +10,7 @@ TILE = 16
 BLOCKS = 20  # of rows and of keys in the picture of the lists
 GRID = (40, 60)
 PLOT = (470, 60, 890, 360)
-COLOURS = ("#1f5fa8", "#b3541e", "#2e7d32", "#6a1b9a")
+COLOURS = ("#1f5fa8", "#b3541e", "#2e7d32", "#6a1b9a", "#888888")
 WHOLE, EDGE, MASKED = "#1f5fa8", "#8fb7e0", "#eeeeee"
 DOCUMENTS = (0, 7, 20)  # where they begin, in blocks, and the end
 WINDOW = 9  # blocks
@@ -60,15 +60,16 @@ def curves(rows):
         yield text(left - 8, y(at) + 4, f"{at:.1f}", "end")
     for density in (0.05, 0.1, 0.25, 0.5):
         yield text(x(density), bottom + 18, f"{density:g}")
-    yield text((left + right) / 2, bottom + 36, "density")
-    for i, keys in enumerate(sorted({row["keys_per_block"] for row in rows}, reverse=True)):
-        ones = [row for row in rows if row["keys_per_block"] == keys]
+    yield text((left + right) / 2, bottom + 36, "density; blocks of keys x positions")
+    shapes = sorted({(row["keys_per_block"], row["positions_per_block"]) for row in rows}, reverse=True)
+    for i, (keys, positions) in enumerate(shapes):
+        ones = [row for row in rows if (row["keys_per_block"], row["positions_per_block"]) == (keys, positions)]
         colour = COLOURS[i % len(COLOURS)]
         for row in ones:
             yield (f'<circle cx="{x(row["density"]):.1f}" cy="{y(row["effective_compute"]["median"]):.1f}" r="3.5" '
                    f'fill="{colour}"/>')
-        yield f'<circle cx="{left + 12 + 100 * i}" cy="{bottom - 14}" r="3.5" fill="{colour}"/>'
-        yield text(left + 20 + 100 * i, bottom - 10, f"blocks of {keys}", "start")
+        yield f'<circle cx="{left + 12 + 80 * i}" cy="{bottom - 14}" r="3.5" fill="{colour}"/>'
+        yield text(left + 20 + 80 * i, bottom - 10, f"{keys} x {positions}", "start")
 
 
 def draw(measured):

@@ -11,7 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def row(keys, density, effective):
-    return {"keys_per_block": keys, "density": density, "effective_compute": {"median": effective}}
+    return {"keys_per_block": keys, "positions_per_block": 32, "density": density, "effective_compute": {"median": effective}}
 
 
 def plot(measured):
