@@ -36,4 +36,11 @@ struct BenchKvOptions {
   bool json = false;
 };
 
+struct BenchAttentionOptions {
+  std::string file;
+  std::string text_file;  // empty: texts that Debian installs
+  bool quick = false;     // within 50 s on two cores
+  bool json = false;
+};
+
 }  // namespace remontoir

@@ -360,14 +360,26 @@ void AddBenchKvFlags(CLI::App& command, BenchKvOptions& options) {
   command.add_flag("--json", options.json, "One JSON object on stdout instead of tables");
 }
 
+void AddBenchAttentionFlags(CLI::App& command, BenchAttentionOptions& options) {
+  command.add_option("-m,--model", options.file, "The model whose queries and keys are taken")
+      ->option_text("FILE")
+      ->required();
+  command.add_option("--text", options.text_file, "What it reads (default: installed files)")
+      ->option_text("FILE");
+  command.add_flag("--quick", options.quick, "Less of everything, within 50 s on two cores");
+  command.add_flag("--json", options.json, "One JSON object on stdout instead of tables");
+}
+
 struct BenchCommands {
   CLI::App* engine = nullptr;
   CLI::App* kernels = nullptr;
   CLI::App* kv = nullptr;
+  CLI::App* attention = nullptr;
   CLI::App* serving = nullptr;
   BenchEngineOptions engine_options;
   BenchKernelsOptions kernels_options;
   BenchKvOptions kv_options;
+  BenchAttentionOptions attention_options;
   BenchServingOptions serving_options;
 };
 
@@ -382,6 +394,9 @@ void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
   commands.kv =
       bench->add_subcommand("kv", "Room for keys and values, and first tokens from cache");
   AddBenchKvFlags(*commands.kv, commands.kv_options);
+  commands.attention =
+      bench->add_subcommand("attention", "Exact and masked attention on a model's own queries");
+  AddBenchAttentionFlags(*commands.attention, commands.attention_options);
   commands.serving = bench->add_subcommand("serving", "A running server under load, over HTTP");
   commands.serving->footer(kBenchServingFooter);
   AddBenchServingFlags(*commands.serving, commands.serving_options);
@@ -553,6 +568,8 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchKernelsOptions>(std::move(commands.bench.kernels_options));
   } else if (commands.bench.kv->parsed()) {
     invocation.command.emplace<BenchKvOptions>(std::move(commands.bench.kv_options));
+  } else if (commands.bench.attention->parsed()) {
+    invocation.command.emplace<BenchAttentionOptions>(std::move(commands.bench.attention_options));
   } else if (commands.bench.serving->parsed()) {
     invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
   } else if (commands.simulate->parsed()) {

@@ -40,9 +40,9 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
-               RemoveCommand, TokenizeOptions, PerplexityOptions, EvalLogitsOptions, PlanOptions,
-               TrainOptions, CompletionOptions, SimulateOptions>
+               BenchKernelsOptions, BenchKvOptions, BenchAttentionOptions, BenchServingOptions,
+               PullCommand, ListCommand, RemoveCommand, TokenizeOptions, PerplexityOptions,
+               EvalLogitsOptions, PlanOptions, TrainOptions, CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -115,6 +115,7 @@ Examples:
   remontoir bench kernels --isa avx2
   remontoir bench kernels --filter _product
   remontoir bench kv --model model.gguf
+  remontoir bench attention --model model.gguf --quick
   remontoir bench serving --clients 8 --requests 100
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs

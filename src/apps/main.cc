@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <variant>
 
+#include "apps/bench_attention.h"
 #include "apps/bench_engine.h"
 #include "apps/bench_kernels.h"
 #include "apps/bench_kv.h"
@@ -39,6 +40,9 @@ struct Dispatcher {
     return BenchKernels(options, stdout);
   }
   Status operator()(const BenchKvOptions& options) const { return BenchKv(options, stdout); }
+  Status operator()(const BenchAttentionOptions& options) const {
+    return BenchAttention(options, stdout);
+  }
   Status operator()(const BenchServingOptions& options) const {
     return BenchServing(options, stdout);
   }

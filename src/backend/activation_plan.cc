@@ -56,7 +56,7 @@ class BlockForms {
 
 Wide ScratchBytes(const AttentionOp& op, const KvLayerShape& shape, const RoundLimits& limits,
                   int32_t workers) {
-  const Wide rows = int64_t{kRowGroupPositions} * (op.heads / shape.kv_heads);
+  const Wide rows = int64_t{kBundleGroups} * kRowGroupPositions * (op.heads / shape.kv_heads);
   const Wide value_bytes = int64_t{shape.value_width} * int64_t{sizeof(float)};
   const Wide state_bytes = int64_t{sizeof(SoftmaxState)} + value_bytes;
   const Wide each = rows * (int64_t{sizeof(AttentionRow)} + 2 * state_bytes);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_batch.h"
 #include "backend/kv_memory.h"
 #include "backend/program.h"
 #include "backend/repack_cache.h"
@@ -20,6 +21,7 @@
 namespace remontoir {
 
 class ExpertLoad;
+struct KernelTable;
 
 enum class ComputeMode : uint8_t {
   kAuto,  // quantised weights meet 8-bit activations; float weights meet float32
@@ -78,6 +80,9 @@ class KvStore {
   virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
 };
 
+// Sees an attention operation of a round when its queries and keys are there and before it runs.
+using AttentionObserver = std::function<void(const AttentionBatch& batch)>;
+
 // Its memory of keys and values is there after Prepare.
 class Backend : public KvStore {
  public:
@@ -112,6 +117,10 @@ class Backend : public KvStore {
   virtual std::vector<StepDescription> DescribeSteps() const = 0;
   virtual void TimeSteps(std::span<double> seconds) = 0;
 
+  // For benches and eval: from now on every Run shows its attention operations, one after the other
+  // on some thread of its own, which waits meanwhile. Null: no more.
+  virtual void ObserveAttention(AttentionObserver observer) = 0;
+
   // Logits of inputs.logit_rows[i] of the last Run: [vocabulary], valid until the next Run.
   virtual std::span<const float> Logits(int32_t i) const = 0;
 
@@ -144,7 +153,10 @@ struct CpuBackendOptions {
 // The threads that a backend of these options computes with.
 int32_t CpuThreads(const CpuBackendOptions& options);
 
-// The CPU back end. REMONTOIR_ISA=scalar forces the scalar kernels.
+// The kernels that REMONTOIR_ISA names, or the fastest. kUnsupported: this processor hasn't those.
+Result<const KernelTable*> CpuKernels();
+
+// The CPU back end, of these kernels.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace remontoir

@@ -95,6 +95,9 @@ class CpuBackend final : public Backend, private TileJob {
   void Run(const RoundInputs& inputs) override;
   std::vector<StepDescription> DescribeSteps() const override;
   void TimeSteps(std::span<double> seconds) override;
+  void ObserveAttention(AttentionObserver observer) override {
+    round_.attention_observer = std::move(observer);
+  }
   std::span<const float> Logits(int32_t i) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
@@ -291,15 +294,17 @@ int32_t CpuThreads(const CpuBackendOptions& options) {
   return std::min(options.threads > 0 ? options.threads : std::max(1, cores), kThreadsMax);
 }
 
+Result<const KernelTable*> CpuKernels() {
+  const char* forced = std::getenv("REMONTOIR_ISA");
+  if (forced == nullptr || *forced == '\0') return &BestKernels();
+  const KernelTable* kernels = KernelsByName(forced);
+  if (kernels != nullptr) return kernels;
+  return Unsupported("REMONTOIR_ISA: this processor has no kernels named '" + std::string(forced) +
+                     "'");
+}
+
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
-  const KernelTable* kernels = &BestKernels();
-  if (const char* forced = std::getenv("REMONTOIR_ISA"); forced != nullptr && *forced != '\0') {
-    kernels = KernelsByName(forced);
-    if (kernels == nullptr) {
-      return Unsupported("REMONTOIR_ISA: this processor has no kernels named '" +
-                         std::string(forced) + "'");
-    }
-  }
+  REM_ASSIGN_OR_RETURN(const KernelTable* kernels, CpuKernels());
   if (options.threads < 0 || options.threads > kThreadsMax) {
     return InvalidArgument("threads: " + std::to_string(options.threads) + ", wanted 0 ... " +
                            std::to_string(kThreadsMax));

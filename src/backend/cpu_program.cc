@@ -399,8 +399,8 @@ const WindowPlan& Compiler::PlanFor(int32_t window) {
 
 void Compiler::ReserveAttention(const AttentionOp& op, const KvLayerShape& shape) {
   const int64_t heads_per_kv = op.heads / shape.kv_heads;
-  out_.attention_scratch.ReserveWorkers(round_.workers, kRowGroupPositions * heads_per_kv,
-                                        shape.value_width);
+  out_.attention_scratch.ReserveWorkers(
+      round_.workers, kBundleGroups * kRowGroupPositions * heads_per_kv, shape.value_width);
   const int64_t partials = (limits_.context_max + kKvPartialKeys - 1) / kKvPartialKeys + 1;
   const int64_t groups = SplitGroupsMax(round_.workers, shape.kv_heads, limits_.sequences_max);
   out_.attention_scratch.ReserveSplit(groups * partials, op.heads, shape.value_width);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_batch.h"
 #include "backend/backend.h"
 #include "backend/expert_load.h"
 #include "kernels/activation_block.h"
@@ -51,14 +52,6 @@ struct KvSlot {
   int32_t slot = 0;  // of the page's kKvPageTokens
 };
 
-// Where KV pages are, of the arena and dynamic ones.
-struct KvPages {
-  std::byte* base = nullptr;
-  int64_t page_bytes = 0;
-
-  std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
-};
-
 // The state of the round that runs. Written between rounds and by steps that say so.
 struct RoundState {
   const KernelTable* kernels = nullptr;
@@ -75,6 +68,7 @@ struct RoundState {
   std::byte* PanelScratch(int32_t worker) const {
     return panel_scratch + worker * panel_scratch_bytes;
   }
+  AttentionObserver attention_observer;  // null: nobody looks
 
   int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
 };

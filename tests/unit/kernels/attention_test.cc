@@ -279,6 +279,58 @@ TEST_P(Attention, OfEarlierRowsIgnoresLaterKeys) {
   }
 }
 
+// Panels here and there, at most a partial of them, and the pages that they would make.
+TEST_P(Attention, OfPanelsHasTheBitsOfThePagesTheyWouldMake) {
+  std::vector<KeyPanel> panels;
+  AttentionCase packed = case_;
+  packed.keys = 0;
+  Pages copy = pages_;
+  for (int panel = 0; (panel + 1) * kKvPanelKeys <= case_.keys; ++panel) {
+    if (panel % 3 == 1 || packed.keys == kKvPartialKeys) continue;
+    const KeyBlock page = pages_.Block(panel / kTilePanels);
+    panels.push_back({page.keys, page.values, panel % kTilePanels * kKvPanelKeys});
+    for (int i = 0; i < kKvPanelKeys; ++i) {
+      const int key = panel * kKvPanelKeys + i;
+      copy.Store(ScalarKernels(), case_, packed.keys++, Pages::Key(case_, key),
+                 Pages::Value(case_, key));
+    }
+  }
+  std::vector<AttentionRow> rows;
+  for (const Row& row : rows_) {
+    const auto r = static_cast<int>(rows.size());
+    rows.push_back({row.query.data(), r % 7, std::max(0, packed.keys - 3 * (r % 5))});
+  }
+  std::vector<KeyBlock> blocks;
+  for (int b = 0; b * kKvPageTokens < packed.keys; ++b) blocks.push_back(copy.Block(b));
+  const auto width = static_cast<size_t>(case_.value_width);
+  AttentionPartial work{};
+  work.rows = rows.data();
+  work.row_count = static_cast<int>(rows.size());
+  work.key_width = case_.key_width;
+  work.value_width = case_.value_width;
+  work.scale = ScaleOf(case_);
+  work.soft_cap = case_.soft_cap;
+  const auto run = [&](const KernelTable& table, bool in_panels) {
+    std::vector<SoftmaxState> states(rows.size());
+    std::vector<float> sums(rows.size() * width, NAN);
+    work.states = states.data();
+    work.sums = sums.data();
+    work.blocks = blocks.data();
+    work.block_count = static_cast<int>(blocks.size());
+    work.panels = in_panels ? panels.data() : nullptr;
+    work.panel_count = static_cast<int>(panels.size());
+    table.attention_partial[static_cast<size_t>(case_.type)](work);
+    for (const SoftmaxState& state : states) sums.insert(sums.end(), {state.max, state.sum});
+    return Bits(sums);
+  };
+  if (panels.empty()) return;  // a case of fewer keys than a panel has
+  const auto expected = run(ScalarKernels(), false);
+  for (const KernelTable* table : RunnableTables()) {
+    EXPECT_EQ(run(*table, false), expected) << table->name;
+    EXPECT_EQ(run(*table, true), expected) << table->name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(kCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
