@@ -35,20 +35,28 @@ constexpr std::array<TensorName, 19> kLayer = {{
     {TensorRole::kExpertDownBias, "ffn_down_exps.bias"},
 }};
 
+constexpr Family GptOss(bool yarn_range_is_whole, const Family* as_llama_cpp) {
+  return {
+      .architecture = "gpt-oss",
+      .globals = kGlobals,
+      .layer = kLayer,
+      .rope_pairing = RopePairing::kHalves,
+      .gate = GateKind::kClampedSwiglu,
+      // The chosen experts' softmax is that of all of them, renormalised.
+      .renormalise_gates = true,
+      .windows = Windows::kRequired,
+      .window_period = 2,
+      .yarn_range_is_whole = yarn_range_is_whole,
+      .as_llama_cpp = as_llama_cpp,
+  };
+}
+
+constexpr Family kAsLlamaCpp = GptOss(true, nullptr);
+
 }  // namespace
 
+// The published configuration says "truncate": false of YaRN's range.
 extern const Family kGptOssFamily;
-constexpr Family kGptOssFamily = {
-    .architecture = "gpt-oss",
-    .globals = kGlobals,
-    .layer = kLayer,
-    .rope_pairing = RopePairing::kHalves,
-    .gate = GateKind::kClampedSwiglu,
-    // The chosen experts' softmax is that of all of them, renormalised.
-    .renormalise_gates = true,
-    .windows = Windows::kRequired,
-    .window_period = 2,
-    .yarn_range_is_whole = false,  // the published configuration's "truncate"
-};
+constexpr Family kGptOssFamily = GptOss(false, &kAsLlamaCpp);
 
 }  // namespace remontoir

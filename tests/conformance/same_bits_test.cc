@@ -96,7 +96,8 @@ std::vector<std::vector<TokenId>> TinyPrompts() {
   std::vector<std::vector<TokenId>> prompts;
   for (const int length : {1, 7, 64, 65, 130, 200}) {
     std::vector<TokenId> prompt;
-    for (int i = 0; i < length; ++i) prompt.push_back(TokenId(3 + (i * 37 + length) % 280));
+    // Of the smallest vocabulary, which has 96 tokens.
+    for (int i = 0; i < length; ++i) prompt.push_back(TokenId(3 + (i * 37 + length) % 93));
     prompts.push_back(std::move(prompt));
   }
   return prompts;

@@ -214,6 +214,7 @@ const ModelCase kModels[] = {
     {"tiny-phi3-long.f32", "tiny-phi3-long.f32.gguf"},
     {"tiny-phi3-short.f32", "tiny-phi3-short.f32.gguf", 32},
     {"tiny-gptoss.f32", "tiny-gptoss.f32.gguf"},
+    {"tiny-gptoss.f32", "tiny-gptoss.f32.gguf", 0, Compat::kLlamaCpp},
     {"tiny-gptoss.mxfp4", "tiny-gptoss.mxfp4.gguf"},
     {"tiny-grok1.f32", "tiny-grok1.f32.gguf"},
     {"tiny-grok1.q8_0", "tiny-grok1.q8_0.gguf"},
