@@ -1,6 +1,7 @@
 """Servers under load, in turns: `remontoir serve` by policy and llama.cpp's, the same arrivals for each (scripts/compare_serving)."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -18,6 +19,8 @@ CONTEXT = 4096  # tokens of each of the sequences
 LOADS = [0.5, 0.8]  # of the measured capacity
 PEER_SHARE = 0.63  # of the peer's own capacity, where --peer-rate is auto
 CAPACITY_REQUESTS = 60  # of the closed loop that measures it
+BESIDE_STREAMS = 4  # that run while long prompts are read
+BESIDE_ANSWER_TOKENS = 400  # of each of them, one after the other
 REPLY_SECONDS_MAX = 300
 # A row's columns: title, where it stands in the report of `bench serving --json`.
 COLUMNS = [
@@ -62,6 +65,17 @@ def pulse_load(clients, requests, seed):
     return ["--pulse", str(clients), "--requests", str(requests), "--seed", str(seed)]
 
 
+def fixed_lengths(prompt_tokens, answer_tokens):
+    return ["--short-tokens", str(prompt_tokens), "--long-share", "0", "--output-tokens", str(answer_tokens)]
+
+
+def beside_loads(prompt_tokens, seconds, seed):
+    """The streams whose gaps count, and the client whose prompts they run beside."""
+    streams = ["--clients", str(BESIDE_STREAMS), "--seconds", f"{seconds:g}", "--seed", str(seed)]
+    prompts = ["--clients", "1", "--seconds", f"{seconds:g}", "--seed", str(seed + 1000)]
+    return [*streams, *fixed_lengths(40, BESIDE_ANSWER_TOKENS)], [*prompts, *fixed_lengths(prompt_tokens, 16)]
+
+
 class Bench:
     """Starts a side, loads it, stops it."""
 
@@ -72,27 +86,29 @@ class Bench:
         self.threads = threads
         self.log = log
 
-    def start(self, side):
+    def start(self, side, context):
         if side == PEER:
-            return start_peer(self.peer_setting, self.threads, self.log, CONTEXT)
+            return start_peer(self.peer_setting, self.threads, self.log, context)
         policy = {"dynamic_batching.policy": side}
-        return start_ours(self.program, self.model, self.threads, self.log, CONTEXT, policy)
+        return start_ours(self.program, self.model, self.threads, self.log, context, policy)
 
-    def measure(self, side, load, seconds_max):
-        """The report of one load on a server of its own, and the share of the machine that others used meanwhile."""
-        server = self.start(side)
-        try:
+    def measure(self, side, loads, seconds_max, context=CONTEXT, warm_up=4):
+        """The reports of loads that run at once on a server of their own, and the share of the machine that others used
+        meanwhile."""
+        server = self.start(side, context)
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(server.stop)
             command = [self.program, "bench", "serving", "--url", f"http://{server.host}:{server.port}", "--completions"]
-            command += ["--json", "--warm-up", "4", "--reply-seconds-max", str(REPLY_SECONDS_MAX), *load]
+            command += ["--json", "--warm-up", str(warm_up), "--reply-seconds-max", str(REPLY_SECONDS_MAX)]
             meter = RunMeter([this_process(), server.pid])
-            done = subprocess.run(
-                command, stdout=subprocess.PIPE, stderr=self.log, timeout=seconds_max + 2 * REPLY_SECONDS_MAX, check=False
-            )
-            if done.returncode != 0:
+            running = []
+            for load in loads:
+                running.append(subprocess.Popen([*command, *load], stdout=subprocess.PIPE, stderr=self.log))
+                leaving.callback(running[-1].kill)
+            outputs = [process.communicate(timeout=seconds_max + 2 * REPLY_SECONDS_MAX)[0] for process in running]
+            if any(process.returncode != 0 for process in running):
                 raise SystemExit(f"compare_serving: the load on {side} failed; see {self.log.name}")
-            return json.loads(done.stdout) | {"others_share": meter.others()}
-        finally:
-            server.stop()
+            return [json.loads(output) | {"others_share": meter.others()} for output in outputs]
 
 
 def value_of(report, path):
@@ -117,7 +133,7 @@ def run_rounds(bench, name, sides, loads, seconds):
     rounds = len(loads)
     for turn, load in enumerate(loads):
         for side in in_turns(sides, turn):
-            report = bench.measure(side, load, seconds)
+            [report] = bench.measure(side, [load], seconds)
             reports[side].append(report)
             ttft = report.get("ttft_ms", {})
             say(
@@ -134,7 +150,7 @@ def run_rounds(bench, name, sides, loads, seconds):
 
 def capacity_of(bench, side, seed):
     """Requests a second of as many clients as there are sequences, without pauses."""
-    report = bench.measure(side, closed_load(SEQUENCES, CAPACITY_REQUESTS, seed), REPLY_SECONDS_MAX)
+    [report] = bench.measure(side, [closed_load(SEQUENCES, CAPACITY_REQUESTS, seed)], REPLY_SECONDS_MAX)
     if report["answered"] != report["requests"]:
         raise SystemExit(f"compare_serving: {side} answered {report['answered']} of {report['requests']} in a closed loop")
     say(f"capacity of {side}: {report['answered_per_s']:.2f} requests/s, {report['output_tokens_per_s']:.0f} tok/s out")
@@ -215,6 +231,28 @@ def measure_pulse(bench, arguments, sides):
     return {"parts": [part]}
 
 
+def measure_beside(bench, arguments, sides):
+    """Gaps of running streams while prompts of so many tokens are read one after the other."""
+    name = f"{BESIDE_STREAMS} streams beside prompts of {arguments.beside} tokens, {arguments.seconds:g} s"
+    context = arguments.beside + CONTEXT
+    reports = {side: [] for side in sides}
+    for turn in range(arguments.rounds):
+        loads = beside_loads(arguments.beside, arguments.seconds, arguments.seed + turn)
+        for side in in_turns(sides, turn):
+            # Warmed up, one load would be over before the other began.
+            streams, prompts = bench.measure(side, loads, arguments.seconds, context, warm_up=0)
+            reports[side].append(streams)
+            gaps = streams.get("itl_ms", {})
+            say(
+                f"{name}, round {turn + 1} of {arguments.rounds}, {side}: {prompts['answered']} prompts of "
+                f"{prompts['requests']}, gaps P99 {gaps.get('p99', 0):.0f} at most {gaps.get('max', 0):.0f} ms"
+            )
+    found = {side: summary(report) for side, report in reports.items()}
+    part = {"name": name, "rounds": arguments.rounds, "sides": found, "reports": reports}
+    part["ratios"] = ratios_to_peer(part, ["ITL P99", "ITL max"])
+    return {"parts": [part]}
+
+
 def parse(words):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--remontoir", required=True)
@@ -231,12 +269,14 @@ def parse(words):
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--pulse", type=int)
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--beside", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args(words)
-    one_policy = arguments.peer_rate is not None or arguments.pulse is not None
-    if arguments.peer_rate is not None and arguments.pulse is not None:
-        parser.error("--peer-rate and --pulse are two modes")
+    modes = [mode for mode in (arguments.peer_rate, arguments.pulse, arguments.beside) if mode is not None]
+    if len(modes) > 1:
+        parser.error("--peer-rate, --pulse and --beside are modes of their own")
+    one_policy = bool(modes)
     if arguments.peer_rate == "auto" and arguments.no_peer:
         parser.error("--peer-rate auto needs the peer")
     # The long run is one round; the short ones are repeated.
@@ -266,6 +306,8 @@ def main():
         bench = Bench(arguments.remontoir, arguments.model, setting, arguments.threads, log)
         if arguments.pulse is not None:
             result = measure_pulse(bench, arguments, sides)
+        elif arguments.beside is not None:
+            result = measure_beside(bench, arguments, sides)
         elif arguments.peer_rate is not None:
             result = measure_peer_rate(bench, arguments, sides)
         else:

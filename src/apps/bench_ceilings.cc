@@ -169,6 +169,13 @@ std::vector<std::string_view> CeilingInstructionSets() {
   return names;
 }
 
+FmaLoop FmaLoopOf(std::string_view instruction_set) {
+  for (const PeakKernels& kernels : Available()) {
+    if (kernels.name == instruction_set) return {kernels.f32, kernels.f32_ops_per_loop};
+  }
+  return {};
+}
+
 // The region stays for as long as ceilings are measured: pages taken anew cost a host that lends
 // its memory far more than the measurements.
 struct CeilingMeter::Parts {

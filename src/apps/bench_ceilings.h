@@ -1,6 +1,7 @@
 // What this machine can do at most: measured beside every bench, so that its rates mean something.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +19,14 @@ struct Ceilings {
   double int8_ops_per_second = 0;  // multiply-adds of 4-bit weights and 8-bit activations, as two
   double f32_ops_per_second = 0;   // fused multiply-adds, as two
 };
+
+// Float32 multiply-adds of one thread, to be timed in turns with what they are the ceiling of.
+struct FmaLoop {
+  void (*run)(int64_t loops) = nullptr;
+  double ops_per_loop = 0;  // a multiply-add is two
+};
+// Of the instruction set that runs kernels of this name; `run` is null where there is none.
+FmaLoop FmaLoopOf(std::string_view instruction_set);
 
 // The instruction sets whose peaks can be measured here, fastest last.
 std::vector<std::string_view> CeilingInstructionSets();

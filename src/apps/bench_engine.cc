@@ -18,7 +18,8 @@ struct MeasuredRow {
   BenchRow row;
   std::vector<double> tokens_per_second;
   std::vector<double> seconds;
-  BenchWork work;  // of one measurement
+  BenchWork work;      // of one measurement
+  ExpertWork experts;  // likewise
   int64_t steps = 0;
   std::vector<double> ceiling_seconds;  // of each measurement, by what memory gave around it
   double round_over_single = 0;  // kBatch: its round beside that of one sequence; 0: not known
@@ -45,6 +46,7 @@ Status MeasureRound(BenchRunner& runner, CeilingMeter& meter, const std::string&
     measured.tokens_per_second.push_back(sample.tokens_per_second());
     measured.seconds.push_back(sample.seconds);
     measured.work = sample.work;
+    measured.experts = sample.experts;
     measured.ceiling_seconds.push_back(CeilingSeconds(sample.work, Between(before, meter.Now())));
     measured.steps = static_cast<int64_t>(sample.step_seconds.size());
   }
@@ -85,6 +87,10 @@ void PrintTable(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
                  row.row.Name().c_str(), speed.median, speed.low, speed.high, row.rate(),
                  row.unit(), row.ceiling_rate(), row.unit(), row.ratio());
     if (row.round_over_single > 0) std::fprintf(out, " %8.2f", row.round_over_single);
+    if (row.experts.layers > 0) {
+      std::fprintf(out, "   expert_rows_useful_share %.3f, experts read %.3f",
+                   row.experts.rows_useful_share(), row.experts.mean_read_share());
+    }
     std::fprintf(out, "\n");
   }
 }
@@ -113,6 +119,10 @@ void PrintJson(const std::vector<MeasuredRow>& rows, const Ceilings& ceilings,
     WriteNumber(json, "ratio", row.ratio());
     WriteNumber(json, "milliseconds_a_round", row.round_seconds() * 1e3);
     if (row.round_over_single > 0) WriteNumber(json, "round_over_single", row.round_over_single);
+    if (row.experts.layers > 0) {
+      WriteNumber(json, "expert_rows_useful_share", row.experts.rows_useful_share());
+      WriteNumber(json, "expert_matrices_read_share", row.experts.mean_read_share());
+    }
     json.EndObject();
   }
   json.EndArray().EndObject();
@@ -165,6 +175,7 @@ Status BenchEngine(const BenchEngineOptions& options, std::FILE* out) {
       options.threads > 0 ? options.threads
                           : std::max(1, static_cast<int32_t>(std::thread::hardware_concurrency()));
   load.backend.compute = options.float32 ? ComputeMode::kF32 : ComputeMode::kAuto;
+  load.backend.experts_mapped = options.experts_mapped;
   const std::vector<BenchRow> rows = RowsOf(options);
   REM_ASSIGN_OR_RETURN(CeilingMeter meter, CeilingMeter::Open(load.backend.threads, ""));
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<BenchRunner> runner,

@@ -262,6 +262,9 @@ void AddRowCases(std::vector<KernelCase>* cases) {
   cases->push_back(RowCase("gelu_tanh_gate", 2, kRowWidth, [](K k, In a, In b, float* out) {
     k.gelu_tanh_gate(a, b, kRowWidth, out);
   }));
+  cases->push_back(RowCase("clamped_swiglu_gate", 2, kRowWidth, [](K k, In a, In b, float* out) {
+    k.clamped_swiglu_gate(a, b, kRowWidth, out);
+  }));
   cases->push_back(
       RowCase("add", 2, kRowWidth, [](K k, In a, In, float* out) { k.add(a, kRowWidth, out); }));
   cases->push_back(RowCase("scale", 1, kRowWidth,

@@ -11,6 +11,7 @@ struct BenchEngineOptions {
   std::string file;
   int32_t threads = 0;  // 0: one a core
   bool float32 = false;
+  bool experts_mapped = false;
   std::vector<int32_t> prompts = {32, 128, 512, 2048, 8192};
   std::vector<int32_t> depths = {0, 16, 512, 2048, 8192};  // keys before the first step
   std::vector<int32_t> batches = {1, 2, 4, 8, 16, 32};
@@ -32,6 +33,13 @@ struct BenchKvOptions {
   std::string file;     // a model for first tokens after a history; empty: rooms alone
   int32_t threads = 0;  // 0: one a core
   int32_t rounds = 9;   // measurements of each length
+  bool json = false;
+};
+
+struct BenchAttentionOptions {
+  std::string file;
+  std::string text_file;  // empty: texts that Debian installs
+  bool quick = false;     // within 50 s on two cores
   bool json = false;
 };
 

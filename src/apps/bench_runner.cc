@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "backend/expert_load.h"
 #include "base/random.h"
 #include "kv/kv_pool.h"
 
@@ -13,10 +14,27 @@ namespace {
 
 constexpr int32_t kFillTokens = 512;
 
+// Since the start.
+ExpertWork ExpertWorkOf(const ExpertLoad* load) {
+  if (load == nullptr) return {};
+  return {.layers = 0,
+          .read_share = static_cast<double>(load->experts_read.value()) / load->experts(),
+          .rows_wanted = load->rows_wanted.value(),
+          .rows_multiplied = load->rows_multiplied.value()};
+}
+
 int32_t KeysOf(const BenchRow& row) { return row.tokens + row.steps; }
 int32_t PagesOf(const BenchRow& row) { return row.sequences * PagesFor(KeysOf(row)); }
 
 }  // namespace
+
+ExpertWork& ExpertWork::operator+=(const ExpertWork& other) {
+  layers += other.layers;
+  read_share += other.read_share;
+  rows_wanted += other.rows_wanted;
+  rows_multiplied += other.rows_multiplied;
+  return *this;
+}
 
 std::string BenchRow::Name() const {
   switch (kind) {
@@ -92,6 +110,8 @@ Result<BenchSample> BenchRunner::Measure(const BenchRow& row) {
 }
 
 void BenchRunner::RunRound(const std::vector<BatchSequence>& batch, BenchSample* sample) {
+  const ExpertLoad* load = model_.runner->expert_load();
+  const ExpertWork before = ExpertWorkOf(load);
   const auto start = std::chrono::steady_clock::now();
   model_.runner->Run(batch);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -104,7 +124,14 @@ void BenchRunner::RunRound(const std::vector<BatchSequence>& batch, BenchSample*
     sample->logit_rows += count - sequence.logits_begin;
     rows.push_back({sequence.first_position, count, count - sequence.logits_begin});
   }
-  sample->work += WorkOfRound(work_, rows);
+  ExpertWork experts = ExpertWorkOf(load);
+  experts.layers = load == nullptr ? 0 : load->layers();
+  experts.read_share -= before.read_share;
+  experts.rows_wanted -= before.rows_wanted;
+  experts.rows_multiplied -= before.rows_multiplied;
+  sample->experts += experts;
+  sample->work += load == nullptr ? WorkOfRound(work_, rows)
+                                  : WorkOfRound(work_, rows, experts.mean_read_share());
 }
 
 BenchSample BenchRunner::MeasurePrompt(const BenchRow& row) {

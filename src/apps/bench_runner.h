@@ -22,12 +22,27 @@ struct BenchRow {
   std::string Name() const;  // "prompt_512", "decode_2048", "batch_8"
 };
 
+// What experts did, summed over layers; all 0 where there are none.
+struct ExpertWork {
+  int64_t layers = 0;           // of all rounds
+  double read_share = 0;        // of the expert matrices, summed over these layers
+  int64_t rows_wanted = 0;      // that tokens sent to experts
+  int64_t rows_multiplied = 0;  // that products computed
+
+  double mean_read_share() const { return read_share / static_cast<double>(layers); }
+  double rows_useful_share() const {
+    return static_cast<double>(rows_wanted) / static_cast<double>(rows_multiplied);
+  }
+  ExpertWork& operator+=(const ExpertWork& other);
+};
+
 struct BenchSample {
   double seconds = 0;
   int64_t tokens = 0;                // computed in all
   int64_t logit_rows = 0;            // of them with logits
   std::vector<double> step_seconds;  // of each round
   BenchWork work;
+  ExpertWork experts;
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };

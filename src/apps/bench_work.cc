@@ -41,13 +41,14 @@ ModelWork DescribeWork(const ModelInfo& info, DType kv_type, bool float32) {
   work.expert_share_per_row =
       shape.experts > 0 ? static_cast<double>(shape.experts_used) / shape.experts : 0;
   for (int layer = 0; layer < shape.layers; ++layer) {
-    for (int role = 0; role < kTensorRoleCount; ++role) {
-      const TensorInfo* tensor = info.tensors.Layer(layer, static_cast<TensorRole>(role));
+    for (int i = 0; i < kTensorRoleCount; ++i) {
+      const auto role = static_cast<TensorRole>(i);
+      const TensorInfo* tensor = info.tensors.Layer(layer, role);
       if (tensor == nullptr || tensor->view.rank < 2) continue;
-      if (tensor->view.rank == 2) {
-        AddMatrix(tensor->view, 1, float32, &work.layers);
-      } else {
+      if (IsExpertMatrix(role)) {
         AddMatrix(tensor->view, work.expert_share_per_row, float32, &work.experts);
+      } else {
+        AddMatrix(tensor->view, 1, float32, &work.layers);
       }
     }
     work.window_by_layer.push_back(shape.IsWindowed(layer) ? shape.window : 0);
@@ -72,7 +73,8 @@ BenchWork& BenchWork::operator+=(const BenchWork& other) {
   return *this;
 }
 
-BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences) {
+BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences,
+                      std::optional<double> experts_read) {
   BenchWork work;
   double rows = 0;
   double logit_rows = 0;
@@ -90,7 +92,8 @@ BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequ
   work.f32_ops = rows * (model.layers.f32_ops_per_row + model.experts.f32_ops_per_row) +
                  logit_rows * model.output.f32_ops_per_row;
   work.weight_bytes = model.layers.bytes +
-                      model.experts.bytes * std::min(1.0, rows * model.expert_share_per_row) +
+                      model.experts.bytes *
+                          experts_read.value_or(std::min(1.0, rows * model.expert_share_per_row)) +
                       (logit_rows > 0 ? model.output.bytes : 0);
   return work;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,10 @@ struct BenchWork {
   BenchWork& operator+=(const BenchWork& other);
 };
 
-BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences);
+// experts_read: the share of the expert matrices that the round read; unknown: as if each row chose
+// others, while there are some.
+BenchWork WorkOfRound(const ModelWork& model, std::span<const SequenceRows> sequences,
+                      std::optional<double> experts_read = std::nullopt);
 
 // Products take what reading the weights or multiplying takes, whichever is longer; attention what
 // reading keys and values or multiplying takes.

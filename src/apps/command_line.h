@@ -41,9 +41,10 @@ struct RunOptions {
 struct Invocation {
   std::string text;  // what --help or --version asked for; nothing is run then
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
-               BenchKernelsOptions, BenchKvOptions, BenchServingOptions, PullCommand, ListCommand,
-               RemoveCommand, TokenizeOptions, PerplexityOptions, PlanOptions, TrainOptions,
-               CompletionOptions, SimulateOptions, EvalLongContextOptions>
+               BenchKernelsOptions, BenchKvOptions, BenchAttentionOptions, BenchServingOptions,
+               PullCommand, ListCommand, RemoveCommand, TokenizeOptions, PerplexityOptions,
+               EvalLogitsOptions, EvalLongContextOptions, PlanOptions, TrainOptions,
+               CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -1,6 +1,7 @@
-// The flags of `remontoir eval`.
+// The commands of `remontoir eval` and their flags.
 #pragma once
 
+#include "apps/engine_flags.h"
 #include "apps/eval_options.h"
 
 namespace CLI {
@@ -9,7 +10,15 @@ class App;
 
 namespace remontoir {
 
-// `command` is `eval`; returns its subcommand `longcontext`.
-CLI::App* AddEvalCommands(CLI::App& command, EvalLongContextOptions& options);
+struct EvalCommands {
+  CLI::App* logits = nullptr;
+  CLI::App* long_context = nullptr;
+  EvalLogitsOptions logits_options;
+  EngineFlags logits_flags;
+  EvalLongContextOptions long_context_options;
+};
+
+// `commands` must outlive the app.
+void AddEvalCommands(CLI::App& app, EvalCommands& commands);
 
 }  // namespace remontoir

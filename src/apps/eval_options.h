@@ -3,8 +3,20 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "apps/engine_choice.h"
+#include "eval/logits_distance.h"
 
 namespace remontoir {
+
+struct EvalLogitsOptions {
+  EngineChoice engine;
+  std::string reference;        // a .npy file
+  std::vector<int32_t> tokens;  // as they are
+  LogitsBounds bounds;          // none set: those of the way of computing
+  bool json = false;
+};
 
 struct EvalLongContextOptions {
   std::string model;

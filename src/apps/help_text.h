@@ -85,6 +85,15 @@ The text's first tokens are read twice, exactly and in mode custom_sparse, side 
 perplexities are those of the last predictions; KL is of the sparse distribution from the exact one,
 in nats. --decode computes so many of the last tokens one by one, as in an answer.)";
 
+inline constexpr const char* kEvalLogitsFooter = R"(
+Examples:
+  remontoir eval logits model.gguf --reference logits.npy --tokens 1,450,7483 --compute f32
+  remontoir eval logits model.gguf --reference logits.npy --tokens 1,450,7483 --rms 0.05 --top1 1 --json
+
+The reference is an array [rows, vocabulary] of float16, float32 or float64 as numpy.save writes it: the
+logits after each token, or after the last ones. Exit code 1 where a bound is exceeded. docs/eval.md says
+what the numbers mean.)";
+
 inline constexpr const char* kPlanFooter = R"(
 Examples:
   remontoir plan model.gguf
@@ -115,6 +124,7 @@ Examples:
   remontoir bench kernels --isa avx2
   remontoir bench kernels --filter _product
   remontoir bench kv --model model.gguf
+  remontoir bench attention --model model.gguf --quick
   remontoir bench serving --clients 8 --requests 100
 
 Every rate stands beside the ceiling of this machine, measured in the same run. scripts/compare runs

@@ -91,6 +91,9 @@ void PrintShape(const ModelShape& shape, std::FILE* out) {
       {"feed forward", shape.feed_forward_width},
       {"experts", shape.experts},
       {"experts used", shape.experts_used},
+      {"expert width", shape.expert_width},
+      {"shared expert", shape.shared_expert_width},
+      {"window", shape.window},
       {"context", shape.context_trained},
       {"vocabulary", shape.vocabulary_size},
   };

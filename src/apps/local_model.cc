@@ -102,6 +102,7 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.backend.threads = static_cast<int32_t>(config.engine.threads.value_or(0));
   options.backend.compute =
       choice.compute == ComputeChoice::kF32 ? ComputeMode::kF32 : ComputeMode::kAuto;
+  options.backend.experts_mapped = config.engine.experts == ExpertWeights::kMapped;
   options.engine.sequences_max = static_cast<int32_t>(config.engine.sequences_max);
   options.engine.queue_max = static_cast<int32_t>(config.engine.queue_max);
   options.engine.round_tokens_max = static_cast<int32_t>(config.engine.round_tokens_max);
@@ -115,6 +116,8 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.buckets_wanted = config.kv_cache.prealloc_buckets;
   options.context_max = static_cast<int32_t>(config.model.context.value_or(0));
   options.rope = {config.model.rope_freq_scale, config.model.rope_freq_base_scale};
+  options.compat =
+      config.model.compat == ModelCompat::kLlamaCpp ? Compat::kLlamaCpp : Compat::kAuthors;
   options.kv_type = KvDType(config.kv_cache.type);
   options.kv_memory_bytes = config.kv_cache.memory.value_or(0);
   options.dynamic_memory_bytes = config.kv_cache.dynamic_memory_max.value_or(0);

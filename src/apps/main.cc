@@ -3,11 +3,13 @@
 #include <cstdio>
 #include <variant>
 
+#include "apps/bench_attention.h"
 #include "apps/bench_engine.h"
 #include "apps/bench_kernels.h"
 #include "apps/bench_kv.h"
 #include "apps/bench_serving.h"
 #include "apps/command_line.h"
+#include "apps/eval_logits.h"
 #include "apps/eval_long_context.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
@@ -39,6 +41,9 @@ struct Dispatcher {
     return BenchKernels(options, stdout);
   }
   Status operator()(const BenchKvOptions& options) const { return BenchKv(options, stdout); }
+  Status operator()(const BenchAttentionOptions& options) const {
+    return BenchAttention(options, stdout);
+  }
   Status operator()(const BenchServingOptions& options) const {
     return BenchServing(options, stdout);
   }
@@ -51,6 +56,7 @@ struct Dispatcher {
   Status operator()(const PerplexityOptions& options) const {
     return MeasurePerplexity(options, stdout);
   }
+  Status operator()(const EvalLogitsOptions& options) const { return EvalLogits(options, stdout); }
   Status operator()(const EvalLongContextOptions& options) const {
     return EvalLongContext(options, stdout);
   }

@@ -65,7 +65,11 @@ Status Plan(const PlanOptions& options, std::FILE* out) {
   REM_ASSIGN_OR_RETURN(const EnginePlan plan,
                        PlanEngine(file, info, EngineOptionsOf(options.engine), FreeMemoryBytes()));
   PrintModel(out, info.shape, plan);
-  PrintLine(out, "embedding", plan.mapped_bytes, "read from the file as it is, in no sum");
+  PrintLine(out, "embedding", plan.mapped_bytes - plan.mapped_expert_bytes,
+            "read from the file as it is, in no sum");
+  if (plan.mapped_expert_bytes > 0) {
+    PrintLine(out, "experts", plan.mapped_expert_bytes, "left in the file, in no sum");
+  }
   PrintLine(out, "weights", plan.memory.weights_bytes, "in the kernels' order");
   PrintLine(out, "activations", plan.memory.activation_bytes,
             "rounds of " + std::to_string(plan.round_tokens_max) + " tokens, " +

@@ -1,6 +1,7 @@
 // What was typed for the commands that work on a model without serving it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "apps/engine_choice.h"

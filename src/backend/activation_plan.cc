@@ -38,6 +38,7 @@ class BlockForms {
   void Mark(const Op&) {}
   void Mark(const MatMulOp& op) { MarkProducts(op); }
   void Mark(const GroupedMatMulOp& op) { MarkProducts(op); }
+  void Mark(const HeadMatMulOp& op) { MarkInput(op.in, op.fine_activations); }
   void Mark(const LogitsOp& op) { MarkInput(op.in, op.fine_activations); }
 
   template <class Op>
@@ -56,7 +57,7 @@ class BlockForms {
 
 Wide ScratchBytes(const AttentionOp& op, const KvLayerShape& shape, const RoundLimits& limits,
                   int32_t workers) {
-  const Wide rows = int64_t{kRowGroupPositions} * (op.heads / shape.kv_heads);
+  const Wide rows = int64_t{kBundleGroups} * kRowGroupPositions * (op.heads / shape.kv_heads);
   const Wide value_bytes = int64_t{shape.value_width} * int64_t{sizeof(float)};
   const Wide state_bytes = int64_t{sizeof(SoftmaxState)} + value_bytes;
   const Wide each = rows * (int64_t{sizeof(AttentionRow)} + 2 * state_bytes);

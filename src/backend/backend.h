@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_batch.h"
 #include "backend/kv_memory.h"
 #include "backend/program.h"
 #include "backend/repack_cache.h"
@@ -20,6 +21,9 @@
 #include "tensor/tensor_view.h"
 
 namespace remontoir {
+
+class ExpertLoad;
+struct KernelTable;
 
 enum class ComputeMode : uint8_t {
   kAuto,  // quantised weights meet 8-bit activations; float weights meet float32
@@ -106,13 +110,19 @@ class KvStore {
   virtual void CopyKvTokens(KvPageId from, KvPageId to, int32_t tokens) = 0;
 };
 
+// Sees an attention operation of a round when its queries and keys are there and before it runs.
+using AttentionObserver = std::function<void(const AttentionBatch& batch)>;
+
 // Its memory of keys and values is there after Prepare.
 class Backend : public KvStore {
  public:
   // Loading, in any order, before PackWeights. The view's bytes must stay mapped until PackWeights
-  // returns (for AddEmbedding: as long as the backend lives). Errors name the tensor.
+  // returns (of embeddings and mapped experts: as long as the backend lives). Errors name the
+  // tensor.
   virtual Result<WeightId> AddMatrix(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) = 0;
+  // One a head: packed whatever experts are.
+  virtual Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddVector(const TensorView& view, const std::string& name) = 0;
   virtual Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name) = 0;
 
@@ -137,6 +147,10 @@ class Backend : public KvStore {
   virtual std::vector<StepDescription> DescribeSteps() const = 0;
   virtual void TimeSteps(std::span<double> seconds) = 0;
 
+  // For benches and eval: from now on every Run shows its attention operations, one after the other
+  // on some thread of its own, which waits meanwhile. Null: no more.
+  virtual void ObserveAttention(AttentionObserver observer) = 0;
+
   // Logits of inputs.logit_rows[i] of the last Run: [vocabulary], valid until the next Run.
   virtual std::span<const float> Logits(int32_t i) const = 0;
 
@@ -145,6 +159,9 @@ class Backend : public KvStore {
 
   // Rows of an activation after the last Run, for conformance tests and diagnosis.
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
+
+  // What experts computed so far; null before Prepare and where nothing is routed.
+  virtual const ExpertLoad* expert_load() const = 0;
 
   // Page faults and heap allocations of threads of its own so far, as of the last Run or shortly
   // before. Those of Run's caller are the caller's to count.
@@ -161,12 +178,19 @@ struct CpuBackendOptions {
   int32_t threads = 0;  // 0: as many as cores
   ComputeMode compute = ComputeMode::kAuto;
   RepackCacheOptions repack_cache = {};  // none
+  // Experts' matrices stay in the model file in its own format, and each use packs what it reads:
+  // slower, the same bits, and no memory of the backend's. Their views must stay mapped as long as
+  // the backend lives.
+  bool experts_mapped = false;
 };
 
 // The threads that a backend of these options computes with.
 int32_t CpuThreads(const CpuBackendOptions& options);
 
-// The CPU back end. REMONTOIR_ISA=scalar forces the scalar kernels.
+// The kernels that REMONTOIR_ISA names, or the fastest. kUnsupported: this processor hasn't those.
+Result<const KernelTable*> CpuKernels();
+
+// The CPU back end, of these kernels.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace remontoir

@@ -53,7 +53,7 @@ class CpuBackend final : public Backend, private TileJob {
  public:
   CpuBackend(const KernelTable& kernels, int32_t threads, const CpuBackendOptions& options)
       : pool_(threads),
-        weights_(pool_, options.compute == ComputeMode::kF32),
+        weights_(pool_, options.compute == ComputeMode::kF32, options.experts_mapped),
         repack_cache_(options.repack_cache) {
     round_.kernels = &kernels;
     round_.workers = threads;
@@ -66,6 +66,10 @@ class CpuBackend final : public Backend, private TileJob {
   Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name) override {
     REM_CHECK(!packed_, "weights come before PackWeights");
     return weights_.AddExpertMatrices(view, name);
+  }
+  Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name) override {
+    REM_CHECK(!packed_, "weights come before PackWeights");
+    return weights_.AddHeadMatrices(view, name);
   }
   Result<WeightId> AddVector(const TensorView& view, const std::string& name) override {
     REM_CHECK(!packed_, "weights come before PackWeights");
@@ -92,10 +96,16 @@ class CpuBackend final : public Backend, private TileJob {
   void Run(const RoundInputs& inputs) override;
   std::vector<StepDescription> DescribeSteps() const override;
   void TimeSteps(std::span<double> seconds) override;
+  void ObserveAttention(AttentionObserver observer) override {
+    round_.attention_observer = std::move(observer);
+  }
   std::span<const float> Logits(int32_t i) const override;
   SparseReadings ReadingsOf(int32_t sequence) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
+  const ExpertLoad* expert_load() const override {
+    return program_ == nullptr ? nullptr : program_->expert_load.get();
+  }
   ThreadCosts WorkerCosts() const override { return pool_.WorkerCosts(); }
 
   int64_t weights_bytes() const override { return weights_.bytes(); }
@@ -114,6 +124,7 @@ class CpuBackend final : public Backend, private TileJob {
     program_->steps[static_cast<size_t>(step)]->RunTile(tile, worker);
   }
   Status TakeSealedMemory(const SealedLayout& layout);
+  Status TakePanelScratch(CpuProgram* program);
   void CheckInputs(const RoundInputs& inputs) const;
   void CheckSealed(const RoundInputs& inputs) const;
   void PlaceRows(size_t sequence);
@@ -151,6 +162,7 @@ Status CpuBackend::Prepare(Program program, const KvLayout& layout,
   auto compiled = std::make_unique<CpuProgram>();
   REM_RETURN_IF_ERROR(
       CompileCpuProgram(program, weights_, *layout_, limits, &round_, compiled.get()));
+  REM_RETURN_IF_ERROR(TakePanelScratch(compiled.get()));
   REM_ASSIGN_OR_RETURN(kv_memory_,
                        KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
   REM_RETURN_IF_ERROR(TakeSealedMemory(compiled->sparse.sealed()));
@@ -172,6 +184,21 @@ Status CpuBackend::TakeSealedMemory(const SealedLayout& layout) {
                        MemoryRegion::Take(limits_.sparse.segments * bytes, "sealed segments"));
   sealed_memory_.Prefault(pool_);
   round_.sealed = {sealed_memory_.data(), bytes};
+  return Status::Ok();
+}
+
+// Where workers pack the panels of mapped matrices.
+Status CpuBackend::TakePanelScratch(CpuProgram* program) {
+  constexpr int64_t kAlignment = 64;
+  const int64_t panel = weights_.mapped_panel_bytes_max();
+  if (panel == 0) return Status::Ok();
+  const int64_t bytes = (panel + kAlignment - 1) / kAlignment * kAlignment;
+  REM_ASSIGN_OR_RETURN(program->panel_scratch,
+                       MemoryRegion::Take(bytes * round_.workers, "panels of mapped matrices"));
+  program->panel_scratch.Prefault(pool_);
+  round_.panel_scratch = program->panel_scratch.data();
+  round_.panel_scratch_bytes = bytes;
+  program->activation_bytes += bytes * round_.workers;
   return Status::Ok();
 }
 
@@ -313,15 +340,17 @@ int32_t CpuThreads(const CpuBackendOptions& options) {
   return std::min(options.threads > 0 ? options.threads : std::max(1, cores), kThreadsMax);
 }
 
+Result<const KernelTable*> CpuKernels() {
+  const char* forced = std::getenv("REMONTOIR_ISA");
+  if (forced == nullptr || *forced == '\0') return &BestKernels();
+  const KernelTable* kernels = KernelsByName(forced);
+  if (kernels != nullptr) return kernels;
+  return Unsupported("REMONTOIR_ISA: this processor has no kernels named '" + std::string(forced) +
+                     "'");
+}
+
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
-  const KernelTable* kernels = &BestKernels();
-  if (const char* forced = std::getenv("REMONTOIR_ISA"); forced != nullptr && *forced != '\0') {
-    kernels = KernelsByName(forced);
-    if (kernels == nullptr) {
-      return Unsupported("REMONTOIR_ISA: this processor has no kernels named '" +
-                         std::string(forced) + "'");
-    }
-  }
+  REM_ASSIGN_OR_RETURN(const KernelTable* kernels, CpuKernels());
   if (options.threads < 0 || options.threads > kThreadsMax) {
     return InvalidArgument("threads: " + std::to_string(options.threads) + ", wanted 0 ... " +
                            std::to_string(kThreadsMax));

@@ -2,9 +2,9 @@
 #include "backend/cpu_experts.h"
 
 #include <algorithm>
+#include <string>
 
 #include "backend/cpu_row_steps.h"
-#include "kernels/routing.h"
 
 namespace remontoir {
 namespace {
@@ -13,8 +13,8 @@ constexpr int32_t kRouteTileRows = 32;
 
 class RouteStep final : public Step {
  public:
-  RouteStep(RoundState& round, const RouteOp& op, const ActivationMatrix& logits)
-      : round_(round), op_(op), logits_(logits) {}
+  RouteStep(RoundState& round, const RoutingRule& rule, const ActivationMatrix& logits)
+      : round_(round), rule_(rule), logits_(logits) {}
 
   int32_t Begin() override {
     return (round_.Rows(RowSpace::kTokens) + kRouteTileRows - 1) / kRouteTileRows;
@@ -24,22 +24,25 @@ class RouteStep final : public Step {
     RoutingState& routing = round_.routing;
     const int32_t end = std::min((tile + 1) * kRouteTileRows, round_.Rows(RowSpace::kTokens));
     for (int32_t row = tile * kRouteTileRows; row < end; ++row) {
-      const int64_t first = int64_t{row} * op_.experts_used;
-      RouteRow(logits_.Row(row), op_.experts, op_.experts_used, op_.renormalise,
-               routing.chosen.data() + first, routing.weights.data() + first);
+      const int64_t first = int64_t{row} * rule_.used;
+      RouteRow(rule_, logits_.Row(row), routing.chosen.data() + first,
+               routing.weights.data() + first);
     }
   }
 
  private:
   RoundState& round_;
-  const RouteOp op_;
+  const RoutingRule rule_;
   const ActivationMatrix& logits_;
 };
 
 class GroupByExpertStep final : public Step {
  public:
   GroupByExpertStep(RoundState& round, const RouteOp& op)
-      : round_(round), experts_(op.experts), used_(op.experts_used) {}
+      : round_(round),
+        experts_(op.experts),
+        used_(op.experts_used),
+        place_(round.expert_load->PlaceOf(op.layer)) {}
 
   // Serial work of a microsecond or so: done here, no tile is needed.
   int32_t Begin() override {
@@ -74,15 +77,20 @@ class GroupByExpertStep final : public Step {
     for (int32_t expert = 0; expert < experts_; ++expert) {
       int32_t& entry = routing->first_row[static_cast<size_t>(expert)];
       const int32_t count = entry;
-      if (count > 0) routing->active.push_back(expert);
+      if (count > 0) {
+        routing->active.push_back(expert);
+        round_.expert_load->CountRows(place_, expert, count);
+      }
       entry = start;
       start += count;
     }
+    round_.expert_load->experts_read.Add(static_cast<int64_t>(routing->active.size()));
   }
 
   RoundState& round_;
   const int32_t experts_;
   const int32_t used_;
+  const int32_t place_;
 };
 
 class ExpertCombineStep final : public RowStep {
@@ -120,9 +128,34 @@ void ReserveRouting(int32_t tokens_max, int32_t experts_used_max, int32_t expert
   routing->active.reserve(static_cast<size_t>(experts_max));
 }
 
-std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RouteOp& op,
+Result<RoutingRule> PlanRouting(const RouteOp& op, int32_t experts_used_max) {
+  if (op.experts_used < 1 || op.experts_used > op.experts || op.experts_used > experts_used_max) {
+    return InvalidArgument(std::to_string(op.experts_used) + " of " + std::to_string(op.experts) +
+                           " experts, at most " + std::to_string(experts_used_max) + " planned");
+  }
+  if (op.groups < 1 || op.groups > kExpertGroupsMax || op.experts % op.groups != 0 ||
+      op.groups_used < 1 || op.groups_used > op.groups ||
+      op.experts / op.groups * op.groups_used < op.experts_used) {
+    return InvalidArgument(std::to_string(op.experts_used) + " experts of " +
+                           std::to_string(op.groups_used) + " of " + std::to_string(op.groups) +
+                           " groups");
+  }
+  if (op.choice_bias != kNoWeight && op.score != RouterScore::kSigmoid) {
+    return InvalidArgument("a bias of the choice goes with sigmoids");
+  }
+  return RoutingRule{.experts = op.experts,
+                     .used = op.experts_used,
+                     .renormalise = op.renormalise,
+                     .score = op.score,
+                     .soft_cap = op.soft_cap,
+                     .scale = op.weight_scale,
+                     .groups = op.groups,
+                     .groups_used = op.groups_used};
+}
+
+std::unique_ptr<Step> MakeRouteStep(RoundState& round, const RoutingRule& rule,
                                     const ActivationMatrix& logits) {
-  return std::make_unique<RouteStep>(round, op, logits);
+  return std::make_unique<RouteStep>(round, rule, logits);
 }
 
 std::unique_ptr<Step> MakeGroupByExpertStep(RoundState& round, const RouteOp& op) {

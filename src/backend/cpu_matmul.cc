@@ -2,6 +2,7 @@
 #include "backend/cpu_matmul.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -11,6 +12,7 @@ namespace {
 
 // Rows of a tile: their 8-bit form stays in the second-level cache while panels pass by.
 constexpr int32_t kTileRows = 64;
+constexpr int32_t kTileRowsStep = 8;
 // Bounds of a tile, in multiplications and in bytes of panels: some ten microseconds, so that a
 // tile on a descheduled worker delays a step little. Bigger ones stream better: where a tile begins
 // the processor's prefetchers start anew.
@@ -24,6 +26,7 @@ constexpr int64_t kTilePanelBytesMin = int64_t{16} << 10;
 // Where one run of tiles of a step lies.
 struct TileGrid {
   int32_t row_tiles = 0;
+  int32_t rows_per_tile = 1;
   int32_t panel_tiles = 0;
   int32_t panels_per_tile = 1;
 
@@ -51,6 +54,9 @@ TileGrid PlanGrid(const PackedLayout& layout, int64_t rows, int64_t workers, int
   const int64_t panels_per_tile = DivideUp(least, panel_step) * panel_step;
   TileGrid grid;
   grid.row_tiles = static_cast<int32_t>(row_tiles);
+  // As many rows in each: 65 rows are no tile of 64 and one that reads all panels for a single row.
+  grid.rows_per_tile = static_cast<int32_t>(
+      DivideUp(DivideUp(rows, std::max<int64_t>(row_tiles, 1)), kTileRowsStep) * kTileRowsStep);
   grid.panel_tiles = static_cast<int32_t>(DivideUp(panels, panels_per_tile));
   grid.panels_per_tile = static_cast<int32_t>(panels_per_tile);
   return grid;
@@ -67,7 +73,28 @@ struct ProductTile {
   const int32_t* row_index = nullptr;  // else the rows of `in`
   int64_t out_row = 0;
   int32_t rows = 0;
+  int64_t in_column = 0;  // where the values of a row begin that are multiplied
+  int64_t out_column = 0;
+  std::byte* panel_scratch = nullptr;  // of the worker, where the matrix is mapped
+  const std::byte* packed = nullptr;   // not null: its one panel, in that scratch
 };
+
+// Calls run(part) for parts that are the whole tile together: for all of it where its panels are
+// packed, else for one panel after the other, packed for this once.
+template <class Run>
+void ForPackedParts(const ProductTile& tile, const Run& run) {
+  const PackedMatrices& weight = *tile.plan->weight;
+  if (!weight.is_mapped()) return run(tile);
+  ProductTile part = tile;
+  part.packed = tile.panel_scratch;
+  for (int64_t panel = tile.panel_begin; panel < tile.panel_end; ++panel) {
+    PackPanel(weight.layout, weight.mapped.type, weight.MappedRows(tile.expert), panel,
+              tile.panel_scratch);
+    part.panel_begin = panel;
+    part.panel_end = panel + 1;
+    run(part);
+  }
+}
 
 template <class Input>
 PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, int64_t in_stride) {
@@ -75,22 +102,31 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   const int64_t column = tile.panel_begin * kPanelRows;
   const ActivationMatrix& out = *tile.plan->out;
   PanelProduct<Input> product{};
-  product.panels = tile.plan->weight->Panel(tile.expert, tile.panel_begin);
+  product.panels = tile.packed != nullptr ? tile.packed
+                                          : tile.plan->weight->Panel(tile.expert, tile.panel_begin);
   product.panel_bytes = layout.panel_bytes;
   product.panel_count = static_cast<int>(tile.panel_end - tile.panel_begin);
   product.columns =
       static_cast<int>(std::min(tile.panel_end * kPanelRows, layout.out_width) - column);
   product.in_width = layout.in_width;
-  product.in = in + tile.in_row * in_stride;
+  constexpr int64_t kInputValues = std::is_same_v<Input, float> ? 1 : kActivationBlock;
+  product.in = in + tile.in_row * in_stride + tile.in_column / kInputValues;
   product.in_stride = in_stride;
   product.row_index = tile.row_index;
   product.rows = tile.rows;
-  product.out = out.Row(tile.out_row) + column;
+  product.out = out.Row(tile.out_row) + tile.out_column + column;
   product.out_stride = out.width;
   return product;
 }
 
-void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
+// Of the tile's first column; null: none.
+const float* BiasOf(const ProductTile& tile) {
+  const ProductPlan& plan = *tile.plan;
+  if (plan.bias == nullptr) return nullptr;
+  return plan.bias + tile.expert * plan.weight->layout.out_width + tile.panel_begin * kPanelRows;
+}
+
+void RunPackedTile(const KernelTable& kernels, const ProductTile& tile) {
   const ProductPlan& plan = *tile.plan;
   const PackedLayout& layout = plan.weight->layout;
   const auto format = static_cast<size_t>(layout.format);
@@ -108,12 +144,17 @@ void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
   if (plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f) return;
   const int64_t column = tile.panel_begin * kPanelRows;
   const int64_t columns = std::min(tile.panel_end * kPanelRows, layout.out_width) - column;
+  const float* bias = BiasOf(tile);
   for (int32_t r = 0; r < tile.rows; ++r) {
     float* out = plan.out->Row(tile.out_row + r) + column;
-    if (plan.bias != nullptr) kernels.add(plan.bias + column, columns, out);
+    if (bias != nullptr) kernels.add(bias, columns, out);
     if (plan.scale != 1.0f) kernels.scale(plan.scale, columns, out);
     if (plan.soft_cap != 0.0f) kernels.soft_cap(plan.soft_cap, columns, out);
   }
+}
+
+void RunProductTile(const KernelTable& kernels, const ProductTile& tile) {
+  ForPackedParts(tile, [&](const ProductTile& part) { RunPackedTile(kernels, part); });
 }
 
 // Columns of a gated layer go together, as many as leave room for their two products in the
@@ -123,9 +164,9 @@ constexpr int64_t kGateValues = kTileRows * kGateStep * kPanelRows;
 // (a third more time at 512 rows): a step of its own does it row by row.
 constexpr int32_t kGateQuantiseRows = 32;
 
-// One product of `tile` into scratch memory.
-void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
-                       int64_t out_stride) {
+// One product of `tile`, with its bias, into scratch memory: whole panels.
+void RunPackedScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
+                             int64_t out_stride) {
   const auto format = static_cast<size_t>(tile.plan->weight->layout.format);
   const auto run = [&](auto product, const auto& table) {
     product.out = out;
@@ -139,6 +180,18 @@ void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, floa
     run(DescribeProduct<ActivationBlock>(tile, in.blocks, in.block_stride()),
         kernels.quantised_product);
   }
+  const float* bias = BiasOf(tile);
+  if (bias == nullptr) return;
+  const int64_t columns = (tile.panel_end - tile.panel_begin) * kPanelRows;
+  for (int32_t r = 0; r < tile.rows; ++r) kernels.add(bias, columns, out + r * out_stride);
+}
+
+void RunScratchProduct(const KernelTable& kernels, const ProductTile& tile, float* out,
+                       int64_t out_stride) {
+  ForPackedParts(tile, [&](const ProductTile& part) {
+    const int64_t column = (part.panel_begin - tile.panel_begin) * kPanelRows;
+    RunPackedScratchProduct(kernels, part, out + column, out_stride);
+  });
 }
 
 // `tile` names the panels of both matrices and the first one's plan.
@@ -201,9 +254,10 @@ class MatMulStep final : public Step {
     product.panel_begin = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
     product.panel_end = std::min(product.panel_begin + grid.panels_per_tile,
                                  product.plan->weight->layout.panel_count());
-    product.in_row = int64_t{tile % grid.row_tiles} * kTileRows;
+    product.in_row = int64_t{tile % grid.row_tiles} * grid.rows_per_tile;
     product.out_row = product.in_row;
-    product.rows = static_cast<int32_t>(std::min<int64_t>(kTileRows, rows_ - product.in_row));
+    product.rows =
+        static_cast<int32_t>(std::min<int64_t>(grid.rows_per_tile, rows_ - product.in_row));
     if (group_.gate != nullptr) {
       RunGatedTile(*round_.kernels, group_, product, quantise_ && rows_ <= kGateQuantiseRows);
     } else {
@@ -236,6 +290,7 @@ class GroupedMatMulStep final : public Step {
     const RoutingState& routing = round_.routing;
     runs_.clear();
     int32_t tiles = 0;
+    int64_t multiplied = 0;
     for (int32_t expert : routing.active) {
       const auto e = static_cast<size_t>(expert);
       const int32_t rows = routing.first_row[e + 1] - routing.first_row[e];
@@ -246,19 +301,21 @@ class GroupedMatMulStep final : public Step {
                          PlanGrid(plan->weight->layout, rows, round_.workers, gated ? 2 : 1,
                                   gated ? kGateStep : 1)});
         tiles += runs_.back().grid.tiles();
+        multiplied += int64_t{rows} * (gated ? group_.count : 1);
       }
     }
+    CountRows(multiplied);
     return tiles;
   }
 
-  void RunTile(int32_t tile, int32_t) override {
+  void RunTile(int32_t tile, int32_t worker) override {
     const auto after =
         std::upper_bound(runs_.begin(), runs_.end(), tile,
                          [](int32_t wanted, const Run& run) { return wanted < run.first_tile; });
     const Run& run = *(after - 1);
     const int32_t local = tile - run.first_tile;
     const RoutingState& routing = round_.routing;
-    const int32_t row_begin = local % run.grid.row_tiles * kTileRows;
+    const int32_t row_begin = local % run.grid.row_tiles * run.grid.rows_per_tile;
     ProductTile product;
     product.plan = run.plan;
     product.in = group_.in;
@@ -267,7 +324,8 @@ class GroupedMatMulStep final : public Step {
     product.panel_end = std::min(product.panel_begin + run.grid.panels_per_tile,
                                  run.plan->weight->layout.panel_count());
     product.out_row = routing.first_row[static_cast<size_t>(run.expert)] + row_begin;
-    product.rows = std::min(kTileRows, run.rows - row_begin);
+    product.rows = std::min(run.grid.rows_per_tile, run.rows - row_begin);
+    product.panel_scratch = round_.PanelScratch(worker);
     if (group_.in->space == RowSpace::kTokens) {
       product.row_index = routing.token_of_row.data() + product.out_row;
     } else {
@@ -282,6 +340,12 @@ class GroupedMatMulStep final : public Step {
   }
 
  private:
+  void CountRows(int64_t multiplied) const {
+    if (round_.expert_load == nullptr) return;
+    round_.expert_load->rows_multiplied.Add(multiplied);
+    round_.expert_load->rows_wanted.Add(int64_t{round_.Rows(RowSpace::kExperts)} * group_.count);
+  }
+
   // The tiles of one expert and product.
   struct Run {
     int32_t first_tile;
@@ -297,6 +361,43 @@ class GroupedMatMulStep final : public Step {
   std::vector<Run> runs_;  // by first_tile
 };
 
+class HeadMatMulStep final : public Step {
+ public:
+  HeadMatMulStep(const RoundState& round, const HeadProduct& product)
+      : round_(round), product_(product) {}
+
+  int32_t Begin() override {
+    rows_ = round_.Rows(product_.in->space);
+    const int32_t workers = (round_.workers + product_.heads - 1) / product_.heads;
+    grid_ = PlanGrid(product_.plan.weight->layout, rows_, workers);
+    return grid_.tiles() * product_.heads;
+  }
+
+  void RunTile(int32_t tile, int32_t) override {
+    const int32_t head = tile / grid_.tiles();
+    const int32_t local = tile % grid_.tiles();
+    ProductTile piece;
+    piece.plan = &product_.plan;
+    piece.in = product_.in;
+    piece.expert = head;
+    piece.panel_begin = int64_t{local / grid_.row_tiles} * grid_.panels_per_tile;
+    piece.panel_end = std::min(piece.panel_begin + grid_.panels_per_tile,
+                               product_.plan.weight->layout.panel_count());
+    piece.in_row = int64_t{local % grid_.row_tiles} * grid_.rows_per_tile;
+    piece.out_row = piece.in_row;
+    piece.rows = static_cast<int32_t>(std::min<int64_t>(grid_.rows_per_tile, rows_ - piece.in_row));
+    piece.in_column = head * product_.in_run;
+    piece.out_column = head * product_.out_run;
+    RunProductTile(*round_.kernels, piece);
+  }
+
+ private:
+  const RoundState& round_;
+  const HeadProduct product_;
+  int32_t rows_ = 0;
+  TileGrid grid_;
+};
+
 }  // namespace
 
 bool CanGate(const ProductGroup& group) {
@@ -304,8 +405,7 @@ bool CanGate(const ProductGroup& group) {
   const PackedLayout& layout = group.products[0].weight->layout;
   const PackedLayout& other = group.products[1].weight->layout;
   const auto is_plain = [](const ProductPlan& plan) {
-    return plan.bias == nullptr && plan.scale == 1.0f && plan.soft_cap == 0.0f &&
-           !plan.fine_activations;
+    return plan.scale == 1.0f && plan.soft_cap == 0.0f && !plan.fine_activations;
   };
   return layout.format == other.format && layout.in_width == other.in_width &&
          layout.out_width == other.out_width && layout.out_width % kActivationBlock == 0 &&
@@ -318,6 +418,10 @@ std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup
 
 std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group) {
   return std::make_unique<GroupedMatMulStep>(round, group);
+}
+
+std::unique_ptr<Step> MakeHeadMatMulStep(const RoundState& round, const HeadProduct& product) {
+  return std::make_unique<HeadMatMulStep>(round, product);
 }
 
 }  // namespace remontoir

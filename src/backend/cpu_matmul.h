@@ -16,7 +16,7 @@ inline constexpr int kProductsMax = 3;
 struct ProductPlan {
   const PackedMatrices* weight = nullptr;
   const ActivationMatrix* out = nullptr;
-  const float* bias = nullptr;  // [out width] or null
+  const float* bias = nullptr;  // [out width], of all experts one after the other; or null
   float scale = 1;
   float soft_cap = 0;  // 0 = off
   bool fine_activations = false;
@@ -33,12 +33,23 @@ struct ProductGroup {
 };
 
 // Whether the products can run as one gated step: matrices of one layout, in whole blocks of 32
-// columns, with nothing but the gate done to their results.
+// columns, with nothing but biases added and the gate done to their results.
 bool CanGate(const ProductGroup& group);
 
 std::unique_ptr<Step> MakeMatMulStep(const RoundState& round, const ProductGroup& group);
 
 // Rows of the kExperts space with their own expert's matrix; experts without rows are not touched.
 std::unique_ptr<Step> MakeGroupedMatMulStep(const RoundState& round, const ProductGroup& group);
+
+// Each head's own matrix (an expert of `plan.weight`) times the first values of its run.
+struct HeadProduct {
+  const ActivationMatrix* in = nullptr;
+  ProductPlan plan;  // no bias
+  int32_t heads = 1;
+  int64_t in_run = 0;   // values of a head in `in`: whole blocks of 32 for quantised weights
+  int64_t out_run = 0;  // and in plan.out
+};
+
+std::unique_ptr<Step> MakeHeadMatMulStep(const RoundState& round, const HeadProduct& product);
 
 }  // namespace remontoir

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "backend/activation_checks.h"
 #include "backend/cpu_experts.h"
 #include "backend/cpu_matmul.h"
 #include "backend/fusion.h"
@@ -15,26 +16,6 @@ namespace remontoir {
 namespace {
 
 constexpr int64_t kActivationAlignment = 64;
-
-const char* SpaceName(RowSpace space) {
-  switch (space) {
-    case RowSpace::kTokens: return "token";
-    case RowSpace::kExperts: return "expert";
-    case RowSpace::kLogits: return "logit";
-  }
-  return "unknown";
-}
-
-Status Misfit(const ActivationMatrix& activation, const std::string& wanted) {
-  return InvalidArgument("activation " + activation.name + ": " + SpaceName(activation.space) +
-                         " rows of " + std::to_string(activation.width) + " values, wanted " +
-                         wanted);
-}
-
-Status CheckFit(const ActivationMatrix& activation, RowSpace space, int64_t width) {
-  if (activation.space == space && activation.width == width) return Status::Ok();
-  return Misfit(activation, std::string(SpaceName(space)) + " rows of " + std::to_string(width));
-}
 
 class Compiler {
  public:
@@ -60,12 +41,15 @@ class Compiler {
   Status CompileOp(const NormOp& op);
   Status CompileOp(const MatMulOp& op);
   Status CompileOp(const RopeIntoKvOp& op);
+  Status CompileOp(const HeadMatMulOp& op);
+  Status CompileOp(const CopyHeadsOp& op);
   Status CompileOp(const AttentionOp& op);
   Status CompileOp(const GatedActivationOp& op);
   Status CompileOp(const AddOp& op);
   Status CompileOp(const RouteOp& op);
   Status CompileOp(const GroupedMatMulOp& op);
   Status CompileOp(const ExpertCombineOp& op);
+  Status CompileOp(const SigmoidGateOp& op);
   Status CompileOp(const GatherLogitRowsOp& op);
   Status CompileOp(const LogitsOp& op);
 
@@ -115,6 +99,8 @@ Status Compiler::Compile() {
   }
   REM_RETURN_IF_ERROR(DeclareActivations());
   AddRopeAngles();
+  out_.expert_load = MakeExpertLoad(program_);
+  round_.expert_load = out_.expert_load.get();
   out_.sparse.Prepare(program_, layout_, limits_, round_.workers);
   int32_t experts_max = 0;
   for (operation_ = 0; operation_ < program_.operations.size(); ++operation_) {
@@ -237,7 +223,7 @@ Result<ProductPlan> Compiler::PlanProduct(const MatMulOp::Product& product,
   plan.fine_activations = product.fine_activations;
   REM_ASSIGN_OR_RETURN(plan.weight,
                        weights_.Matrices(product.weight, experts, out->width, in.width));
-  REM_ASSIGN_OR_RETURN(plan.bias, OptionalVector(product.bias, out->width));
+  REM_ASSIGN_OR_RETURN(plan.bias, OptionalVector(product.bias, experts * out->width));
   MarkWritten(*out, nullptr);
   return plan;
 }
@@ -287,9 +273,8 @@ Status Compiler::CompileOp(const GroupedMatMulOp& op) {
   group.count = op.product_count;
   for (int32_t p = 0; p < op.product_count; ++p) {
     const auto i = static_cast<size_t>(p);
-    if (op.products[i].bias != kNoWeight || op.products[i].fine_activations) {
-      return Unsupported("biases or fine activations of expert matrices, wanted by a product of " +
-                         in->name);
+    if (op.products[i].fine_activations) {
+      return Unsupported("fine activations of expert matrices, wanted by a product of " + in->name);
     }
     REM_ASSIGN_OR_RETURN(group.products[i],
                          PlanProduct(op.products[i], *in, RowSpace::kExperts, routed_experts_));
@@ -349,14 +334,60 @@ Status Compiler::CompileOp(const RopeIntoKvOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*keys, RowSpace::kTokens, shape->kv_heads * key_width));
   REM_RETURN_IF_ERROR(
       CheckFit(*values, RowSpace::kTokens, int64_t{shape->kv_heads} * shape->value_width));
-  if (2 * static_cast<int64_t>(op.rope.frequencies.size()) > key_width) {
-    return Misfit(*keys, "heads at least as wide as the " +
-                             std::to_string(2 * op.rope.frequencies.size()) + " rotated values");
+  if (op.rotary_begin < 0 ||
+      op.rotary_begin + 2 * static_cast<int64_t>(op.rope.frequencies.size()) > key_width) {
+    return Misfit(*keys, "heads that hold the " + std::to_string(2 * op.rope.frequencies.size()) +
+                             " rotated values from " + std::to_string(op.rotary_begin) + " on");
   }
   out_.steps.push_back(
       MakeRopeIntoKvStep(round_, op, layout_, TableFor(op.rope), *queries, *keys, *values));
   MarkWritten(*queries, nullptr);
   MarkWritten(*keys, nullptr);
+  return Status::Ok();
+}
+
+Status Compiler::CompileOp(const HeadMatMulOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * out, Find(op.out));
+  if (out == in) return Misfit(*out, "another activation than the product's input");
+  if (out->space != in->space) return Misfit(*out, std::string(SpaceName(in->space)) + " rows");
+  HeadProduct product;
+  product.in = in;
+  product.heads = op.heads;
+  REM_ASSIGN_OR_RETURN(product.in_run, HeadRun(*in, op.heads, op.in_width));
+  REM_ASSIGN_OR_RETURN(product.out_run, HeadRun(*out, op.heads, op.out_width));
+  product.plan.out = out;
+  product.plan.fine_activations = op.fine_activations;
+  REM_ASSIGN_OR_RETURN(product.plan.weight,
+                       weights_.Matrices(op.weight, op.heads, op.out_width, op.in_width));
+  if (!IsFloatFormat(product.plan.weight->layout.format)) {
+    if (product.in_run % kActivationBlock != 0) {
+      return Misfit(*in, "heads of whole blocks of " + std::to_string(kActivationBlock));
+    }
+    WantIn8Bits(in, op.fine_activations);
+  }
+  out_.steps.push_back(MakeHeadMatMulStep(round_, product));
+  ProductGroup group;
+  group.in = in;
+  group.count = 1;
+  group.products[0] = product.plan;
+  DescribeNewest(StepKind::kProducts, group);
+  out_.descriptions.back().products[0].out_width *= op.heads;
+  MarkWritten(*out, nullptr);
+  return Status::Ok();
+}
+
+Status Compiler::CompileOp(const CopyHeadsOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * in, Find(op.in));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * out, Find(op.out));
+  if (out == in) return Misfit(*out, "another activation than the copy's source");
+  if (out->space != in->space) return Misfit(*out, std::string(SpaceName(in->space)) + " rows");
+  if (op.width < 1 || op.in_begin < 0 || op.out_begin < 0) {
+    return InvalidArgument("a copy of " + in->name + " has values");
+  }
+  REM_RETURN_IF_ERROR(HeadRun(*in, op.heads, int64_t{op.in_begin} + op.width).status());
+  REM_RETURN_IF_ERROR(HeadRun(*out, op.heads, int64_t{op.out_begin} + op.width).status());
+  AddStep(MakeCopyHeadsStep(round_, op, *in, *out), *out);
   return Status::Ok();
 }
 
@@ -369,8 +400,8 @@ const WindowPlan& Compiler::PlanFor(int32_t window) {
 
 void Compiler::ReserveAttention(const AttentionOp& op, const KvLayerShape& shape) {
   const int64_t heads_per_kv = op.heads / shape.kv_heads;
-  out_.attention_scratch.ReserveWorkers(round_.workers, kRowGroupPositions * heads_per_kv,
-                                        shape.value_width);
+  out_.attention_scratch.ReserveWorkers(
+      round_.workers, kBundleGroups * kRowGroupPositions * heads_per_kv, shape.value_width);
   const int64_t partials = (limits_.context_max + kKvPartialKeys - 1) / kKvPartialKeys + 1;
   const int64_t groups = SplitGroupsMax(round_.workers, shape.kv_heads, limits_.sequences_max);
   out_.attention_scratch.ReserveSplit(groups * partials, op.heads, shape.value_width);
@@ -388,6 +419,10 @@ Status Compiler::CompileOp(const AttentionOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*queries, RowSpace::kTokens, int64_t{op.heads} * shape->key_width));
   REM_RETURN_IF_ERROR(CheckFit(*out, RowSpace::kTokens, int64_t{op.heads} * shape->value_width));
   if (out == queries) return Misfit(*out, "another activation than the queries");
+  if (op.temperature_length != 0 && op.temperature_length < 2) {
+    return InvalidArgument("layer " + std::to_string(op.layer) + ": temperature length " +
+                           std::to_string(op.temperature_length));
+  }
   if (round_.kernels->attention_partial[static_cast<size_t>(shape->type)] == nullptr) {
     return Unsupported("KV element type " + std::string(Info(shape->type).name));
   }
@@ -444,14 +479,11 @@ Status Compiler::CompileOp(const AddOp& op) {
 Status Compiler::CompileOp(const RouteOp& op) {
   REM_ASSIGN_OR_RETURN(ActivationMatrix * logits, Find(op.logits));
   REM_RETURN_IF_ERROR(CheckFit(*logits, RowSpace::kTokens, op.experts));
-  if (op.experts_used < 1 || op.experts_used > op.experts ||
-      op.experts_used > program_.experts_used_max) {
-    return InvalidArgument("routing by " + logits->name + ": " + std::to_string(op.experts_used) +
-                           " of " + std::to_string(op.experts) + " experts, at most " +
-                           std::to_string(program_.experts_used_max) + " planned");
-  }
+  Result<RoutingRule> rule = PlanRouting(op, program_.experts_used_max);
+  if (!rule.ok()) return rule.status().WithContext("routing by " + logits->name);
+  REM_ASSIGN_OR_RETURN(rule->bias, OptionalVector(op.choice_bias, op.experts));
   routed_experts_ = op.experts;
-  out_.steps.push_back(MakeRouteStep(round_, op, *logits));
+  out_.steps.push_back(MakeRouteStep(round_, *rule, *logits));
   out_.steps.push_back(MakeGroupByExpertStep(round_, op));
   return Status::Ok();
 }
@@ -463,6 +495,15 @@ Status Compiler::CompileOp(const ExpertCombineOp& op) {
   REM_RETURN_IF_ERROR(CheckFit(*in, RowSpace::kExperts, out->width));
   if (out->space != RowSpace::kTokens) return Misfit(*out, "token rows");
   AddStep(MakeExpertCombineStep(round_, *in, *out), *out);
+  return Status::Ok();
+}
+
+Status Compiler::CompileOp(const SigmoidGateOp& op) {
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * gate, Find(op.gate));
+  REM_ASSIGN_OR_RETURN(ActivationMatrix * inout, Find(op.inout));
+  REM_RETURN_IF_ERROR(CheckFit(*gate, inout->space, 1));
+  if (gate == inout) return Misfit(*inout, "another activation than the gates");
+  AddStep(MakeSigmoidGateStep(round_, *gate, *inout), *inout);
   return Status::Ok();
 }
 

@@ -27,6 +27,7 @@ struct CpuProgram {
 
   std::vector<ActivationMatrix> activations;  // by ActivationId
   ActivationMatrix logits;                    // [logit rows][vocabulary]
+  std::unique_ptr<ExpertLoad> expert_load;    // null: nothing is routed
   std::deque<RopeTable> rope_tables;          // one for each distinct RopeParams
   std::deque<WindowPlan> windows;             // one for each distinct window
   AttentionScratch attention_scratch;
@@ -34,6 +35,7 @@ struct CpuProgram {
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<StepDescription> descriptions;  // of each step
   MemoryRegion memory;                        // of all activations
+  MemoryRegion panel_scratch;                 // of the workers, where experts' matrices are mapped
   int64_t activation_bytes = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "kernels/dequantise.h"
+#include "kernels/routing.h"
 
 namespace remontoir {
 namespace {
@@ -87,6 +88,20 @@ class GateStep final : public RowStep {
   const GateFunction kernel_;
 };
 
+class SigmoidGateStep final : public RowStep {
+ public:
+  SigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                  const ActivationMatrix& inout)
+      : RowStep(round, inout), gate_(gate) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    kernels().scale(Sigmoid(*gate_.Row(row)), out().width, out().Row(row));
+  }
+
+  const ActivationMatrix& gate_;
+};
+
 // The sum, and while the row is in cache its norm.
 class AddNormStep final : public RowStep {
  public:
@@ -114,6 +129,27 @@ class AddStep final : public RowStep {
  private:
   void RunRow(int32_t row) override { kernels().add(in_.Row(row), out().width, out().Row(row)); }
 
+  const ActivationMatrix& in_;
+};
+
+class CopyHeadsStep final : public RowStep {
+ public:
+  CopyHeadsStep(const RoundState& round, const CopyHeadsOp& op, const ActivationMatrix& in,
+                const ActivationMatrix& out)
+      : RowStep(round, out), op_(op), in_(in) {}
+
+ private:
+  void RunRow(int32_t row) override {
+    const int64_t in_run = in_.width / op_.heads;
+    const int64_t out_run = out().width / op_.heads;
+    for (int32_t head = 0; head < op_.heads; ++head) {
+      std::memcpy(out().Row(row) + head * out_run + op_.out_begin,
+                  in_.Row(row) + head * in_run + op_.in_begin,
+                  static_cast<size_t>(op_.width) * sizeof(float));
+    }
+  }
+
+  const CopyHeadsOp op_;
   const ActivationMatrix& in_;
 };
 
@@ -191,6 +227,7 @@ class RopeIntoKvStep final : public Step {
         values_(values),
         layer_(op.layer),
         heads_(op.heads),
+        rotary_begin_(op.rotary_begin),
         rotate_(op.rope.pairing == RopePairing::kInterleaved ? round.kernels->rope_interleaved
                                                              : round.kernels->rope_halves),
         rows_per_tile_(RowsPerTile(queries.width + keys.width + values.width)) {}
@@ -209,7 +246,7 @@ class RopeIntoKvStep final : public Step {
     const float* cos = table_.CosRow(row);
     const float* sin = table_.SinRow(row);
     if (pairs > 0) {
-      float* query = queries_.Row(row);
+      float* query = queries_.Row(row) + rotary_begin_;
       for (int32_t head = 0; head < heads_; ++head) {
         rotate_(query + int64_t{head} * shape_.key_width, pairs, cos, sin);
       }
@@ -218,7 +255,7 @@ class RopeIntoKvStep final : public Step {
     for (int32_t head = 0; head < shape_.kv_heads; ++head) {
       float* key = keys_.Row(row) + int64_t{head} * shape_.key_width;
       const float* value = values_.Row(row) + int64_t{head} * shape_.value_width;
-      if (pairs > 0) rotate_(key, pairs, cos, sin);
+      if (pairs > 0) rotate_(key + rotary_begin_, pairs, cos, sin);
       kernels.store_key(key, shape_.key_width, shape_.type, slot.slot,
                         slot.page + layout_.key_offset(layer_, head));
       kernels.store_value(value, shape_.value_width, shape_.type, slot.slot,
@@ -235,6 +272,7 @@ class RopeIntoKvStep final : public Step {
   const ActivationMatrix& values_;
   const int32_t layer_;
   const int32_t heads_;
+  const int32_t rotary_begin_;
   void (*const rotate_)(float*, int, const float*, const float*);
   const int32_t rows_per_tile_;
 };
@@ -276,6 +314,7 @@ GateFunction GateKernel(const KernelTable& kernels, GateKind kind) {
   switch (kind) {
     case GateKind::kSilu: return kernels.silu_gate;
     case GateKind::kGeluTanh: return kernels.gelu_tanh_gate;
+    case GateKind::kClampedSwiglu: return kernels.clamped_swiglu_gate;
   }
   REM_CHECK(false, "unknown gate");
 }
@@ -297,6 +336,11 @@ std::unique_ptr<Step> MakeGateStep(const RoundState& round, const ActivationMatr
   return std::make_unique<GateStep>(round, gate, up, kind, out);
 }
 
+std::unique_ptr<Step> MakeSigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                                          const ActivationMatrix& inout) {
+  return std::make_unique<SigmoidGateStep>(round, gate, inout);
+}
+
 std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatrix& in,
                                   const ActivationMatrix& inout) {
   return std::make_unique<AddStep>(round, in, inout);
@@ -306,6 +350,11 @@ std::unique_ptr<Step> MakeAddNormStep(const RoundState& round, const ActivationM
                                       const ActivationMatrix& inout, const float* weight,
                                       float epsilon, const ActivationMatrix& out) {
   return std::make_unique<AddNormStep>(round, in, inout, weight, epsilon, out);
+}
+
+std::unique_ptr<Step> MakeCopyHeadsStep(const RoundState& round, const CopyHeadsOp& op,
+                                        const ActivationMatrix& in, const ActivationMatrix& out) {
+  return std::make_unique<CopyHeadsStep>(round, op, in, out);
 }
 
 std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,

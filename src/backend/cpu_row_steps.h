@@ -67,12 +67,16 @@ std::unique_ptr<Step> MakeNormStep(const RoundState& round, const ActivationMatr
 std::unique_ptr<Step> MakeGateStep(const RoundState& round, const ActivationMatrix& gate,
                                    const ActivationMatrix& up, GateKind kind,
                                    const ActivationMatrix& out);
+std::unique_ptr<Step> MakeSigmoidGateStep(const RoundState& round, const ActivationMatrix& gate,
+                                          const ActivationMatrix& inout);
 std::unique_ptr<Step> MakeAddStep(const RoundState& round, const ActivationMatrix& in,
                                   const ActivationMatrix& inout);
 // inout += in; out = norm of inout.
 std::unique_ptr<Step> MakeAddNormStep(const RoundState& round, const ActivationMatrix& in,
                                       const ActivationMatrix& inout, const float* weight,
                                       float epsilon, const ActivationMatrix& out);
+std::unique_ptr<Step> MakeCopyHeadsStep(const RoundState& round, const CopyHeadsOp& op,
+                                        const ActivationMatrix& in, const ActivationMatrix& out);
 std::unique_ptr<Step> MakeGatherLogitRowsStep(const RoundState& round, const ActivationMatrix& in,
                                               const ActivationMatrix& out);
 // Only writes the 8-bit form of `inout`, and that in rounds of more than `rows_done` rows.

@@ -15,7 +15,11 @@ constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
 // The anchor page and those of local keys: less than a segment and kLocalKeysMin before the group.
 constexpr int kLocalBlocksMax = 2 + (kSegmentKeys + kLocalKeysMin + 8) / kKvPageTokens + 1;
 
-bool MayBeSparse(const AttentionOp& op) { return op.window == 0 && op.soft_cap == 0; }
+// What bounds scores, adds to their sum or changes them by position has not been studied.
+bool MayBeSparse(const AttentionOp& op) {
+  return op.window == 0 && op.soft_cap == 0 && op.temperature_length == 0 &&
+         op.sink_logits == kNoWeight;
+}
 
 int32_t KeysOf(const RoundInputs& inputs, int32_t sequence) {
   const auto s = static_cast<size_t>(sequence);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/attention_batch.h"
 #include "backend/backend.h"
+#include "backend/expert_load.h"
 #include "kernels/activation_block.h"
 #include "kernels/kernel_table.h"
 
@@ -50,14 +52,6 @@ struct KvSlot {
   int32_t slot = 0;  // of the page's kKvPageTokens
 };
 
-// Where KV pages are, of the arena and dynamic ones.
-struct KvPages {
-  std::byte* base = nullptr;
-  int64_t page_bytes = 0;
-
-  std::byte* Page(KvPageId page) const { return base + Index(page) * page_bytes; }
-};
-
 // Where sealed segments are.
 struct SealedSegments {
   std::byte* base = nullptr;
@@ -76,6 +70,14 @@ struct RoundState {
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]
   RoutingState routing;
+  ExpertLoad* expert_load = nullptr;   // of programs that route; else nobody counts
+  std::byte* panel_scratch = nullptr;  // [workers][panel_scratch_bytes] for mapped matrices
+  int64_t panel_scratch_bytes = 0;
+
+  std::byte* PanelScratch(int32_t worker) const {
+    return panel_scratch + worker * panel_scratch_bytes;
+  }
+  AttentionObserver attention_observer;  // null: nobody looks
 
   int32_t Rows(RowSpace space) const { return rows[static_cast<size_t>(space)]; }
 };

@@ -66,6 +66,11 @@ Result<WeightId> CpuWeights::AddMatrix(const TensorView& view, const std::string
 
 Result<WeightId> CpuWeights::AddExpertMatrices(const TensorView& view, const std::string& name) {
   REM_RETURN_IF_ERROR(CheckTensor(view, name, 3));
+  return Add(view, name, view.shape[2], experts_mapped_);
+}
+
+Result<WeightId> CpuWeights::AddHeadMatrices(const TensorView& view, const std::string& name) {
+  REM_RETURN_IF_ERROR(CheckTensor(view, name, 3));
   return Add(view, name, view.shape[2]);
 }
 
@@ -82,12 +87,21 @@ Result<WeightId> CpuWeights::AddEmbedding(const TensorView& view, const std::str
   return Append(EmbeddingTable{name, view});
 }
 
-Result<WeightId> CpuWeights::Add(const TensorView& view, const std::string& name, int64_t experts) {
-  PackedMatrices matrices{name, PlanPacking(view.type, view.shape[1], view.columns(), float32_),
-                          static_cast<int32_t>(experts), nullptr};
+Result<WeightId> CpuWeights::Add(const TensorView& view, const std::string& name, int64_t experts,
+                                 bool mapped) {
+  PackedMatrices matrices{name,
+                          PlanPacking(view.type, view.shape[1], view.columns(), float32_),
+                          static_cast<int32_t>(experts),
+                          nullptr,
+                          {}};
   const PackedLayout& layout = matrices.layout;
   if (layout.panel_count() * experts > kWidthMax) {
     return InvalidArgument("tensor " + name + ": too many rows");
+  }
+  if (mapped) {
+    matrices.mapped = view;
+    mapped_panel_bytes_max_ = std::max(mapped_panel_bytes_max_, layout.panel_bytes);
+    return Append(std::move(matrices));
   }
   Result<std::byte*> taken = TakeBytes(layout.bytes() * experts);
   if (!taken.ok()) return taken.status().WithContext("tensor " + name);

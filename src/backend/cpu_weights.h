@@ -25,10 +25,17 @@ struct PackedMatrices {
   std::string name;
   PackedLayout layout;
   int32_t experts = 1;
-  const std::byte* data = nullptr;
+  const std::byte* data = nullptr;  // null: mapped
+  // Mapped matrices stay in the file, in its own format: a product packs each panel that it needs.
+  TensorView mapped = {};
 
+  bool is_mapped() const { return data == nullptr; }
   const std::byte* Panel(int64_t expert, int64_t panel) const {
     return data + expert * layout.bytes() + panel * layout.panel_bytes;
+  }
+  // The file's rows of an expert of mapped matrices.
+  const std::byte* MappedRows(int64_t expert) const {
+    return mapped.data + expert * RowBytes(mapped.type, layout.in_width) * layout.out_width;
   }
 };
 
@@ -45,11 +52,14 @@ struct EmbeddingTable {
 
 class CpuWeights {
  public:
-  // With `float32` every matrix is packed as float32.
-  CpuWeights(WorkerPool& pool, bool float32) : pool_(pool), float32_(float32) {}
+  // With `float32` every matrix is packed as float32; with `experts_mapped` experts' matrices are
+  // not packed at all: their views stay as long as this.
+  CpuWeights(WorkerPool& pool, bool float32, bool experts_mapped = false)
+      : pool_(pool), float32_(float32), experts_mapped_(experts_mapped) {}
 
   Result<WeightId> AddMatrix(const TensorView& view, const std::string& name);
   Result<WeightId> AddExpertMatrices(const TensorView& view, const std::string& name);
+  Result<WeightId> AddHeadMatrices(const TensorView& view, const std::string& name);
   Result<WeightId> AddVector(const TensorView& view, const std::string& name);
   Result<WeightId> AddEmbedding(const TensorView& view, const std::string& name);
 
@@ -68,6 +78,8 @@ class CpuWeights {
   void TouchEmbeddings() const;
 
   int64_t bytes() const { return bytes_; }
+  // What a worker needs to pack a panel of any mapped matrix; 0: none is mapped.
+  int64_t mapped_panel_bytes_max() const { return mapped_panel_bytes_max_; }
 
  private:
   using Weight = std::variant<PackedMatrices, WeightVector, EmbeddingTable>;
@@ -86,7 +98,8 @@ class CpuWeights {
   // Calls on_read, counting the bytes of every time that the sources are gone through.
   class ReadMeter;
 
-  Result<WeightId> Add(const TensorView& view, const std::string& name, int64_t experts);
+  Result<WeightId> Add(const TensorView& view, const std::string& name, int64_t experts,
+                       bool mapped = false);
   ContentHash KeyOfSources(ReadMeter& meter);
   void PackSources(ReadMeter& meter);
   Result<std::byte*> TakeBytes(int64_t bytes);
@@ -95,11 +108,13 @@ class CpuWeights {
 
   WorkerPool& pool_;
   const bool float32_;
+  const bool experts_mapped_;
   std::vector<Weight> weights_;
   std::vector<Source> sources_;
   std::vector<MemoryRegion> regions_;  // filled one after the other
   int64_t region_used_ = 0;            // bytes of the last region
   int64_t bytes_ = 0;
+  int64_t mapped_panel_bytes_max_ = 0;
 };
 
 }  // namespace remontoir

@@ -22,12 +22,15 @@ bool ReadsBesidesUp(const Operation& operation, ActivationId id) {
                         [&](const RopeIntoKvOp& op) {
                           return op.queries == id || op.keys == id || op.values == id;
                         },
+                        [&](const HeadMatMulOp& op) { return op.in == id; },
+                        [&](const CopyHeadsOp& op) { return op.in == id; },
                         [&](const AttentionOp& op) { return op.queries == id; },
                         [&](const GatedActivationOp& op) { return op.gate == id; },
                         [&](const AddOp& op) { return op.in == id || op.inout == id; },
                         [&](const RouteOp& op) { return op.logits == id; },
                         [&](const GroupedMatMulOp& op) { return op.in == id; },
                         [&](const ExpertCombineOp& op) { return op.in == id; },
+                        [&](const SigmoidGateOp& op) { return op.gate == id || op.inout == id; },
                         [&](const GatherLogitRowsOp& op) { return op.in == id; },
                         [&](const LogitsOp& op) { return op.in == id; },
                     },

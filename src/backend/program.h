@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/routing.h"
 #include "tensor/kv_layout.h"
 
 namespace remontoir {
@@ -30,7 +31,11 @@ struct Activation {
   int32_t width = 0;
 };
 
-enum class GateKind : uint8_t { kSilu, kGeluTanh };
+enum class GateKind : uint8_t {
+  kSilu,
+  kGeluTanh,
+  kClampedSwiglu,  // kernel_table.h has its formula
+};
 
 // out[r] = table[token of row r] * scale
 struct EmbedOp {
@@ -83,9 +88,35 @@ struct RopeIntoKvOp {
   int32_t layer = 0;
   int32_t heads = 0;
   RopeParams rope;
+  int32_t rotary_begin = 0;  // the first value of a head that turns
 };
 
-// out = softmax(cap(q k^T * scale) over the visible keys) v
+// out[r][h * b ...] = weight[h] * in[r][h * a ...] for runs of a values of `in` and b of `out` a
+// head: each head's own matrix times the first `in_width` values of its run gives the first
+// `out_width` values of its run. The others of `out` stay as they are.
+struct HeadMatMulOp {
+  ActivationId in;   // [heads * a], a >= in_width
+  ActivationId out;  // [heads * b], b >= out_width
+  WeightId weight;   // [heads][out_width][in_width]
+  int32_t heads = 0;
+  int32_t in_width = 0;
+  int32_t out_width = 0;
+  bool fine_activations = false;
+};
+
+// Copies `width` values of each head: from in_begin of its run in `in` to out_begin of its run in
+// `out`, whose other values stay as they are.
+struct CopyHeadsOp {
+  ActivationId in;   // [heads * a]
+  ActivationId out;  // [heads * b]
+  int32_t heads = 1;
+  int32_t in_begin = 0;
+  int32_t out_begin = 0;
+  int32_t width = 0;
+};
+
+// out = softmax(cap(q k^T * scale) * t over the visible keys) v, where t is 1, but for a query at a
+// position p > temperature_length it is log2(p) / log2(temperature_length).
 struct AttentionOp {
   ActivationId queries;
   ActivationId out;  // [heads * value_width]
@@ -95,6 +126,7 @@ struct AttentionOp {
   float soft_cap = 0;                // 0 = off; else cap * tanh(x / cap)
   int32_t window = 0;                // 0 = all earlier keys
   WeightId sink_logits = kNoWeight;  // [heads] learned logits that join the softmax's sum
+  int32_t temperature_length = 0;    // 0 = off, else at least 2; positions count from 0
 };
 
 // out = activation(gate) * up
@@ -111,21 +143,29 @@ struct AddOp {
   ActivationId inout;
 };
 
-// Softmax over all experts of each row's router logits, then the best `experts_used` (ties: lower
-// number), their weights renormalised to sum 1 if asked. Groups the chosen (row, expert) pairs by
-// expert for the grouped operations that follow, until the next RouteOp.
+// Chooses experts for each row from its router logits (kernels/routing.h says how), which it
+// overwrites. Groups the chosen (row, expert) pairs by expert for the grouped operations that
+// follow, until the next RouteOp.
 struct RouteOp {
   ActivationId logits;  // [experts]
   int32_t experts = 0;
   int32_t experts_used = 0;
   bool renormalise = true;
+  RouterScore score = RouterScore::kSoftmax;
+  float soft_cap = 0;  // 0 = off
+  float weight_scale = 1;
+  int32_t groups = 1;
+  int32_t groups_used = 1;
+  WeightId choice_bias = kNoWeight;  // [experts] or none
+  int32_t layer = 0;                 // under which the rows of its experts are counted
 };
 
-// Products of each expert row with its own expert's matrix. `in` is in token rows (gathered on the
-// way) or in expert rows.
+// Products of each expert row with its own expert's matrix, and its own expert's bias. `in` is in
+// token rows (gathered on the way) or in expert rows.
 struct GroupedMatMulOp {
   ActivationId in;
-  std::array<MatMulOp::Product, 2> products;  // weights [experts][out width][in width]
+  // weights [experts][out width][in width], biases [experts * out width] or none
+  std::array<MatMulOp::Product, 2> products;
   int32_t product_count = 0;
 };
 
@@ -133,6 +173,12 @@ struct GroupedMatMulOp {
 struct ExpertCombineOp {
   ActivationId in;   // expert rows
   ActivationId out;  // token rows
+};
+
+// inout *= 1 / (1 + e^-gate), one gate a row.
+struct SigmoidGateOp {
+  ActivationId gate;  // rows of one value
+  ActivationId inout;
 };
 
 // Copies the rows whose logits were asked for into a kLogits activation.
@@ -150,9 +196,9 @@ struct LogitsOp {
   bool fine_activations = false;
 };
 
-using Operation =
-    std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, AttentionOp, GatedActivationOp, AddOp,
-                 RouteOp, GroupedMatMulOp, ExpertCombineOp, GatherLogitRowsOp, LogitsOp>;
+using Operation = std::variant<EmbedOp, NormOp, MatMulOp, RopeIntoKvOp, HeadMatMulOp, CopyHeadsOp,
+                               AttentionOp, GatedActivationOp, AddOp, RouteOp, GroupedMatMulOp,
+                               ExpertCombineOp, SigmoidGateOp, GatherLogitRowsOp, LogitsOp>;
 
 struct Program {
   std::vector<Activation> activations;

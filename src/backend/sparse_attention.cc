@@ -34,7 +34,7 @@ int64_t SparseScratch::bytes() const {
                         weight_max_.size() + factors_.size() + totals_.size();
   return static_cast<int64_t>(
       floats * sizeof(float) + (panels_.size() + means_.size()) * sizeof(void*) +
-      chosen_.size() * sizeof(uint16_t) + key_panels_.size() * sizeof(KeyPanel));
+      chosen_.size() * sizeof(uint16_t) + key_panels_.size() * sizeof(SealedPanel));
 }
 
 class SparseGroupRun {

@@ -59,7 +59,7 @@ class SparseScratch {
   std::vector<float> weight_max_, factors_, totals_;
   std::vector<const std::byte*> panels_, means_;
   std::vector<uint16_t> chosen_;
-  std::vector<KeyPanel> key_panels_;
+  std::vector<SealedPanel> key_panels_;
 };
 
 // The same bits whatever else runs beside it, and on every instruction set.

@@ -8,10 +8,12 @@
 
 namespace remontoir {
 
+enum class ModelCompat { kAuthors, kLlamaCpp };
 enum class KvStrategy { kBucketedPreallocV2, kDynamic };
 enum class KvType { kF16, kBF16, kF32, kQ8_0 };
 enum class BatchingPolicy { kAdaptive, kFixed, kImmediate, kLegacy };
 enum class PredictorModel { kLstmV2, kEwma, kNone };
+enum class ExpertWeights { kResident, kMapped };
 enum class AttentionMode { kExact, kAuto, kCustomSparse };
 enum class LogVerbosity { kDebug, kInfo, kWarning, kError };
 
@@ -23,7 +25,7 @@ struct ModelConfig {
   double rope_freq_base_scale = 1;    // multiplies the RoPE base
   std::string repack_cache = "auto";  // a folder for packed weights; "off": none
   int64_t repack_cache_bytes_max = int64_t{16} << 30;  // of all models together
-  std::string compat;  // whose reading of an ambiguous file to follow
+  ModelCompat compat = ModelCompat::kAuthors;          // whose reading of a file to follow in doubt
 };
 
 struct ServerConfig {
@@ -35,12 +37,13 @@ struct ServerConfig {
 };
 
 struct EngineConfig {
-  std::optional<int64_t> threads;          // unset: as many as cores
-  int64_t sequences_max = 8;               // generations in flight at once
-  int64_t queue_max = 256;                 // requests that may wait for a place
-  int64_t round_tokens_max = 512;          // rows of one round
-  std::optional<double> ttft_slo_ms;       // unset: no deadline
-  bool single_when_not_streaming = false;  // who streams nothing shares no round
+  std::optional<int64_t> threads;                    // unset: as many as cores
+  int64_t sequences_max = 8;                         // generations in flight at once
+  int64_t queue_max = 256;                           // requests that may wait for a place
+  int64_t round_tokens_max = 512;                    // rows of one round
+  std::optional<double> ttft_slo_ms;                 // unset: no deadline
+  bool single_when_not_streaming = false;            // who streams nothing shares no round
+  ExpertWeights experts = ExpertWeights::kResident;  // or left in the model file
 };
 
 struct KvCacheConfig {

@@ -12,8 +12,10 @@ namespace {
 constexpr int64_t kTokensMax = int64_t{1} << 24;
 constexpr int64_t kCountMax = 65536;
 
+constexpr std::string_view kCompats[] = {"authors", "llama.cpp"};
 constexpr std::string_view kKvStrategies[] = {"bucketed_prealloc_v2", "dynamic"};
 constexpr std::string_view kKvTypes[] = {"f16", "bf16", "f32", "q8_0"};
+constexpr std::string_view kExpertWeights[] = {"resident", "mapped"};
 constexpr std::string_view kPolicies[] = {"adaptive", "fixed", "immediate", "legacy"};
 constexpr std::string_view kPredictors[] = {"lstm_v2", "ewma", "none"};
 constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"};
@@ -83,8 +85,9 @@ const ConfigKey kKeys[] = {
      [](Config& c, const ConfigValue& v) {
        return Put(ReadMemorySize(v), c.model.repack_cache_bytes_max);
      }},
-    {"model.compat", "text", "", "Whose reading of an ambiguous model file to follow",
-     [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.model.compat); }, false},
+    {"model.compat", "authors or llama.cpp", "authors",
+     "Whose reading of a model file to follow where llama.cpp differs from the model's authors",
+     [](Config& c, const ConfigValue& v) { return Put(ReadChoice(v, kCompats), c.model.compat); }},
 
     {"server.host", "address", "127.0.0.1", "The address to listen on; 0.0.0.0 for all of them",
      [](Config& c, const ConfigValue& v) { return Put(ReadText(v), c.server.host); }},
@@ -129,6 +132,12 @@ const ConfigKey kKeys[] = {
      "Compute requests that don't stream one by one, each in rounds of its own",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadBoolean(v), c.engine.single_when_not_streaming);
+     }},
+    {"engine.experts", "resident or mapped", "resident",
+     "Where experts' matrices are: repacked in memory, or left in the model file and repacked at "
+     "each use, several times slower, for a model larger than memory",
+     [](Config& c, const ConfigValue& v) {
+       return Put(ReadChoice(v, kExpertWeights), c.engine.experts);
      }},
 
     {"kv_cache.strategy", "bucketed_prealloc_v2 or dynamic", "bucketed_prealloc_v2",

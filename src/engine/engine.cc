@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "backend/expert_load.h"
 #include "engine/loop.h"
 
 namespace remontoir {
@@ -153,6 +154,7 @@ CostModel Engine::costs() const { return loop_->costs(); }
 
 EngineStats Engine::stats() const { return loop_->stats(); }
 const MetricSet& Engine::metrics() { return loop_->metrics(); }
+const MetricSet* Engine::expert_metrics() const { return loop_->runner().expert_load(); }
 int32_t Engine::context_max() const { return loop_->runner().limits().context_max; }
 int32_t Engine::vocabulary_size() const { return loop_->runner().shape().vocabulary_size; }
 

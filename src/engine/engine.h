@@ -204,8 +204,9 @@ class Engine {
   // takes another request. Any thread, at no cost.
   int64_t QueueAdviceUs() const;
 
-  EngineStats stats() const;   // any thread; a snapshot after the last round
-  const MetricSet& metrics();  // any thread; up to date when it returns
+  EngineStats stats() const;                // any thread; a snapshot after the last round
+  const MetricSet& metrics();               // any thread; up to date when it returns
+  const MetricSet* expert_metrics() const;  // any thread; null: the model has no experts
   int32_t context_max() const;
   int32_t vocabulary_size() const;
 

@@ -28,6 +28,25 @@ Status PlanClasses(const LoadEngineOptions& options, EnginePlan& plan) {
   return Status::Ok();
 }
 
+// What mapped experts cost: whoever starts a server so should know.
+void NoteMappedExperts(const LoadEngineOptions& options, const ModelShape& shape,
+                       int64_t free_bytes, EnginePlan& plan) {
+  if (!options.backend.experts_mapped) return;
+  if (plan.mapped_expert_bytes == 0) {
+    plan.notes.push_back("engine.experts: mapped has no effect, the model has no experts");
+    return;
+  }
+  const double share = static_cast<double>(shape.experts_used) / shape.experts;
+  const auto read = static_cast<int64_t>(share * static_cast<double>(plan.mapped_expert_bytes));
+  std::string note = "engine.experts: mapped: " + GiB(plan.mapped_expert_bytes) +
+                     " of expert matrices stay in the file; a token reads and repacks " +
+                     GiB(read) + " of them, several times slower than resident ones";
+  if (plan.mapped_expert_bytes > free_bytes) {
+    note += ", and from the disk where the " + GiB(free_bytes) + " free don't hold them";
+  }
+  plan.notes.push_back(std::move(note));
+}
+
 }  // namespace
 
 LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& shape) {
@@ -46,7 +65,8 @@ Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
   const LoadOptions load = LoadOptionsOf(options, info.shape);
   const RoundLimits limits = MakeRoundLimits(info.shape, load);
   const bool float32 = options.backend.compute == ComputeMode::kF32;
-  const ModelMemory model = PlanModelMemory(file, info, load, CpuThreads(options.backend), float32);
+  const ModelMemory model = PlanModelMemory(info, load, CpuThreads(options.backend), float32,
+                                            options.backend.experts_mapped);
   EnginePlan plan;
   plan.context_max = limits.context_max;
   plan.sequences_max = limits.sequences_max;
@@ -54,10 +74,13 @@ Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
   plan.kv_type = load.kv_type;
   plan.page_bytes = MakeKvLayout(info.shape, load.kv_type).page_bytes();
   plan.mapped_bytes = model.mapped_bytes;
+  plan.mapped_expert_bytes = model.mapped_expert_bytes;
   plan.missing_bytes = file.missing_bytes();
   REM_RETURN_IF_ERROR(PlanClasses(options, plan));
+  NoteMappedExperts(options, info.shape, free_bytes, plan);
   const MemoryPlanInputs inputs = {.weights_bytes = model.weights_bytes,
                                    .activation_bytes = model.activation_bytes,
+                                   .expert_bytes = model.expert_bytes,
                                    .page_bytes = plan.page_bytes,
                                    .context_max = limits.context_max,
                                    .sequences_max = limits.sequences_max,
@@ -75,7 +98,7 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
                               const LoadProgress& progress) {
   LoadedModel model;
   model.file = std::make_unique<ModelFile>(std::move(file));
-  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file));
+  REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(*model.file, options.compat));
   model.info = std::make_unique<ModelInfo>(std::move(info));
   REM_ASSIGN_OR_RETURN(model.plan,
                        PlanEngine(*model.file, *model.info, options, FreeMemoryBytes()));

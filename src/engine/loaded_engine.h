@@ -25,6 +25,7 @@ struct LoadEngineOptions {
   EngineOptions engine;
   int32_t context_max = 0;  // 0: as trained
   RopeAdjustment rope;
+  Compat compat = Compat::kAuthors;
   DType kv_type = DType::kF16;       // kF32 is implied by ComputeMode::kF32
   int64_t kv_memory_bytes = 0;       // of the arena; 0: auto
   int64_t dynamic_memory_bytes = 0;  // of dynamic pages, at most; 0: auto

@@ -71,7 +71,10 @@ int64_t PlanDynamic(const MemoryPlanInputs& inputs, int64_t arena_pages) {
 std::string Advice(const MemoryPlan& plan, const MemoryPlanInputs& inputs) {
   if (plan.weights_bytes >= plan.free_bytes) {
     return "the weights alone take " + GiB(plan.weights_bytes) +
-           ": choose a smaller model, or one of fewer bits a weight";
+           ": choose a smaller model, or one of fewer bits a weight" +
+           (plan.weights_bytes - inputs.expert_bytes < plan.free_bytes
+                ? ", or set engine.experts to mapped, which is slower"
+                : "");
   }
   if (plan.activation_bytes > plan.free_bytes - plan.weights_bytes) {
     return "activations take " + GiB(plan.activation_bytes) +

@@ -14,6 +14,7 @@ namespace remontoir {
 struct MemoryPlanInputs {
   int64_t weights_bytes = 0;
   int64_t activation_bytes = 0;
+  int64_t expert_bytes = 0;  // of the weights: what engine.experts might leave in the file
   int64_t page_bytes = 0;
   int32_t context_max = 0;  // positions of one sequence
   int32_t sequences_max = 0;
@@ -65,6 +66,7 @@ struct EnginePlan {
   DType kv_type = DType::kF16;
   int64_t page_bytes = 0;              // of kKvPageTokens tokens
   int64_t mapped_bytes = 0;            // of the model file, read where they lie; in no sum
+  int64_t mapped_expert_bytes = 0;     // of the mapped bytes: engine.experts
   int64_t missing_bytes = 0;           // of the model file, not there yet: it can't be loaded
   bool dynamic = false;                // kv_cache.strategy: no arena, so no classes either
   std::vector<int32_t> bucket_tokens;  // length of each class of room, ascending

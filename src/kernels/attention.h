@@ -9,21 +9,30 @@
 
 namespace remontoir {
 
-// A query row (one position and head) and the keys of its sequence that it sees: [key_begin,
-// key_end).
+// A query row (one position and head) and the keys that it sees: [key_begin, key_end), counted
+// along the visiting list (positions in the sequence, where the list has no gaps).
 struct AttentionRow {
   const float* query;  // [key_width]
   int32_t key_begin;
   int32_t key_end;
+  float score_factor = 1;  // multiplies the scores, after any soft cap
 };
 
-// One page of keys and values of the KV head, at key 64 * block of the sequence. Memory of keys
+// One page of keys and values of the KV head, which stand at keys 64 * block and on. Memory of keys
 // that no row sees may hold anything: it changes no result.
 struct KeyBlock {
   const std::byte* keys;    // page + KvLayout::key_offset(layer, head)
   const std::byte* values;  // page + KvLayout::value_offset(layer, head)
   int32_t block;
 };
+
+// The sixteen keys and values of a page from token `slot` on: 0, 16, 32 or 48.
+struct KeyPanel {
+  const std::byte* keys;  // of the page, as a KeyBlock has them
+  const std::byte* values;
+  int32_t slot;
+};
+inline constexpr int kTilePanels = kKvPageTokens / kKvPanelKeys;
 
 // A softmax in the making: weights are 2^(score - max) with scores in log2 units, relative to the
 // largest score so far.
@@ -37,6 +46,12 @@ struct AttentionPartial {
   int row_count;           // any; all rows share each block's read
   const KeyBlock* blocks;  // ascending, all within one partial of kKvPartialKeys keys
   int block_count;
+  // Not null: keys come in panels of any pages instead, which stand at keys 16 * panel_begin and
+  // on. Four together are computed as the keys of a page are, with the same bits. Panels that no
+  // row sees are not read, but for prefetching.
+  const KeyPanel* panels = nullptr;
+  int panel_count = 0;
+  int32_t panel_begin = 0;  // a multiple of kTilePanels
   // Keys that the caller reads next, to be asked for early; null: none.
   const std::byte* keys_after = nullptr;
   int key_width;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/attention.h"
+#include "kernels/attention_places.h"
 #include "kernels/intrinsics.h"
 #include "kernels/kernel_table.h"
 #include "kernels/vector_math.h"
@@ -34,32 +35,10 @@ class AttentionKernel {
     // Tiles of nearly equal height: 8 rows go as 4 + 4 where 6 fit.
     const int tiles = (partial.row_count + kTileRowsMax - 1) / kTileRowsMax;
     const int height = tiles == 0 ? 0 : (partial.row_count + tiles - 1) / tiles;
-    Tile tile;
-    for (int b = 0; b < partial.block_count; ++b) {
-      const KeyBlock& block = partial.blocks[b];
-      const int32_t first_key = block.block * kKvPageTokens;
-      tile.values_ahead = block.values;
-      const bool last = b + 1 == partial.block_count;
-      tile.keys_ahead = last ? partial.keys_after : partial.blocks[b + 1].keys;
-      if (tile.keys_ahead == nullptr) tile.keys_ahead = block.keys;
-      if constexpr (kType == DType::kQ8_0) {
-        PrefetchScales(tile.values_ahead, partial.value_width);
-        PrefetchScales(tile.keys_ahead, partial.key_width);
-      }
-      for (int first = 0; first < partial.row_count; first += height) {
-        int rows = 0;
-        for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
-          const AttentionRow& row = partial.rows[r];
-          tile.begin[rows] = std::clamp(row.key_begin - first_key, 0, kKvPageTokens);
-          tile.end[rows] = std::clamp(row.key_end - first_key, 0, kKvPageTokens);
-          if (tile.begin[rows] >= tile.end[rows]) continue;
-          tile.query[rows] = row.query;
-          tile.sum[rows] = partial.sums + static_cast<int64_t>(r) * width;
-          tile.state[rows] = partial.states + r;
-          ++rows;
-        }
-        RunRows<kType>(rows, partial, block, &tile);
-      }
+    if (partial.panels == nullptr) {
+      RunPages<kType>(partial, height);
+    } else {
+      RunPanels<kType>(partial, height);
     }
   }
 
@@ -95,25 +74,21 @@ class AttentionKernel {
     return type == DType::kQ8_0 ? std::min(sixteens, kKvScaleBlock / kLanes) : sixteens;
   }
 
-  static constexpr int64_t ElementBytes(DType type) {
-    return type == DType::kF32 ? 4 : type == DType::kQ8_0 ? 1 : 2;
-  }
-  static constexpr int64_t kScaleBytes = 2;  // a float16
-
-  // What some rows are doing with one block.
+  // What some rows are doing with one tile of keys.
   struct Tile {
-    // Memory to ask for while there is arithmetic to do: few rows are bound by waiting for it. The
-    // values of the block while its keys are read, and then the next block's keys, line for line.
-    const std::byte* values_ahead;
-    const std::byte* keys_ahead;
     const float* query[kTileRowsMax];
     float* sum[kTileRowsMax];
     SoftmaxState* state[kTileRowsMax];
     int begin[kTileRowsMax];  // keys of the block that the row sees
     int end[kTileRowsMax];
+    float score_factor[kTileRowsMax];
     float rescale[kTileRowsMax];  // of the sums so far
     alignas(64) float weights[kTileRowsMax][kKvPageTokens];
   };
+
+  // Whether to ask for memory ahead: full tiles of rows don't wait for it, and each would ask anew.
+  template <int kRows, int kCount>
+  static constexpr bool kAsks = kCount > 1 && kRows < kTileRowsMax;
 
   // Never faults, whatever the address.
   static void Prefetch(const std::byte* at, int64_t bytes) {
@@ -130,7 +105,7 @@ class AttentionKernel {
 
   template <DType kType>
   static float LoadOne(const std::byte* at, int64_t index) {
-    at += index * ElementBytes(kType);
+    at += index * kKvElementBytes<kType>;
     if constexpr (kType == DType::kF32) {
       float value;
       std::memcpy(&value, at, 4);
@@ -142,12 +117,6 @@ class AttentionKernel {
       std::memcpy(&bits, at, 2);
       return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
     }
-  }
-
-  // The scales of the keys' values in the q8_0 block of a column.
-  static const std::byte* BlockScales(const std::byte* values, int value_width, int column) {
-    return values + KvScalesOffset(value_width) +
-           int64_t{column / kKvScaleBlock} * kKvPageTokens * kScaleBytes;
   }
 
   // sums[r][v] += row(r) * (the sixteen elements at vector(v)). Whatever there is less of stays in
@@ -179,20 +148,26 @@ class AttentionKernel {
 
   // Dot products of kRows rows from `row` on with the keys of kCount panels from `panel` on, into
   // tile->weights. Of q8_0 keys block by block: scale * the block's product joins the ones before.
-  template <DType kType, int kRows, int kCount>
-  [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const std::byte* keys,
-                                     int panel, int row, Tile* tile) {
-    constexpr int64_t kStepBytes = kLanes * ElementBytes(kType);
+  template <DType kType, class Place, int kRows, int kCount>
+  [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const Place& place, int panel,
+                                     int row, Tile* tile) {
+    constexpr int64_t kStepBytes = kLanes * kKvElementBytes<kType>;
+    constexpr int kPlaces = Place::kOnePage ? 1 : kCount;
     const int64_t panel_bytes = partial.key_width * kStepBytes;
-    const std::byte* at = keys + panel * panel_bytes;
-    const std::byte* ahead = tile->values_ahead + panel * panel_bytes;
+    const std::byte* at[kPlaces];
+    const std::byte* ahead[kPlaces];
+    const std::byte* scales[kPlaces];
+#pragma GCC unroll 4
+    for (int v = 0; v < kPlaces; ++v) {
+      at[v] = place.template Keys<kType>(panel + v, partial.key_width);
+      ahead[v] = place.template Value<kType>((panel + v) * kLanes, partial.key_width);
+      scales[v] = place.KeyScales(panel + v, partial.key_width);
+    }
     const float* query[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) query[r] = tile->query[row + r];
     const int64_t width = partial.key_width;
     const int64_t block = kType == DType::kQ8_0 ? kKvScaleBlock : width;
-    const std::byte* scales =
-        keys + KvScalesOffset(partial.key_width) + panel * kLanes * kScaleBytes;
     for (int64_t first = 0; first < width; first += block) {
       Floats dots[kRows][kCount];
 #pragma GCC unroll 6
@@ -203,15 +178,26 @@ class AttentionKernel {
       const int64_t end = std::min(first + block, width);
 #pragma GCC unroll 8
       for (int64_t d = first; d < end; ++d) {
-        if constexpr (kCount > 1) Prefetch(ahead + d * kCount * kStepBytes, kCount * kStepBytes);
+        if constexpr (kAsks<kRows, kCount>) {
+#pragma GCC unroll 4
+          for (int v = 0; v < kPlaces; ++v) {
+            constexpr int64_t kAheadBytes = kCount / kPlaces * kStepBytes;
+            Prefetch(ahead[v] + d * kAheadBytes, kAheadBytes);
+          }
+        }
         MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
-                           [&](int v) { return at + v * panel_bytes; }, dots);
-        at += kStepBytes;
+                           [&](int v) {
+                             if constexpr (Place::kOnePage) return at[0] + v * panel_bytes;
+                             return at[Place::kOnePage ? 0 : v] + d * kStepBytes;
+                           },
+                           dots);
+        if constexpr (Place::kOnePage) at[0] += kStepBytes;
       }
       float* out = tile->weights[row] + panel * kLanes;
       if constexpr (kType == DType::kQ8_0) {
-        JoinDots<kRows, kCount>(scales, first == 0, out, dots);
-        scales += kKvPageTokens * kScaleBytes;
+        JoinDots<kRows, kCount, kPlaces>(scales, first == 0, out, dots);
+#pragma GCC unroll 4
+        for (int v = 0; v < kPlaces; ++v) scales[v] += kKvPageTokens * kKvScaleBytes;
       } else {
         StoreDots<kRows, kCount>(out, dots);
       }
@@ -231,28 +217,31 @@ class AttentionKernel {
 
   // out[r][v] = scales[v] * dots[r][v] + out[r][v], where `out` counts as zeros for the first
   // block.
-  template <int kRows, int kCount>
-  static void JoinDots(const std::byte* scales, bool first, float* out,
+  template <int kRows, int kCount, int kPlaces>
+  static void JoinDots(const std::byte* const (&scales)[kPlaces], bool first, float* out,
                        const Floats (&dots)[kRows][kCount]) {
 #pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) {
-      const Floats scale = Words::template LoadAs<DType::kF16>(scales + v * kLanes * kScaleBytes);
+      const std::byte* at =
+          kPlaces == 1 ? scales[0] + v * kLanes * kKvScaleBytes : scales[kPlaces == 1 ? 0 : v];
+      const Floats scale = Words::template LoadAs<DType::kF16>(at);
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
-        float* at = out + r * kKvPageTokens + v * kLanes;
-        const Floats before = first ? Words::Zero() : Words::Load(at);
-        Words::Store(at, Words::MultiplyAdd(scale, dots[r][v], before));
+        float* sum = out + r * kKvPageTokens + v * kLanes;
+        const Floats before = first ? Words::Zero() : Words::Load(sum);
+        Words::Store(sum, Words::MultiplyAdd(scale, dots[r][v], before));
       }
     }
   }
 
   // Sixteen scores in log2 units, minus infinity where the row doesn't look.
-  static Floats Score(const AttentionPartial& partial, Floats dots, int key, int begin, int end) {
+  static Floats Score(const AttentionPartial& partial, Floats dots, float score_factor, int key,
+                      int begin, int end) {
     if (partial.soft_cap == 0) {
-      dots = Words::Multiply(dots, Words::Set(partial.scale * scalar::kLog2E));
+      dots = Words::Multiply(dots, Words::Set(partial.scale * scalar::kLog2E * score_factor));
     } else {
       dots = Math::Tanh(Words::Multiply(dots, Words::Set(partial.scale / partial.soft_cap)));
-      dots = Words::Multiply(dots, Words::Set(partial.soft_cap * scalar::kLog2E));
+      dots = Words::Multiply(dots, Words::Set(partial.soft_cap * scalar::kLog2E * score_factor));
     }
     return Words::Select(Words::LanesBetween(key, begin, end), dots, Words::Set(kNoScore));
   }
@@ -265,7 +254,8 @@ class AttentionKernel {
     float* weights = tile->weights[row];
     Floats largest = Words::Set(kNoScore);
     for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats score = Score(partial, Words::Load(weights + key), key, begin, end);
+      const Floats score =
+          Score(partial, Words::Load(weights + key), tile->score_factor[row], key, begin, end);
       Words::Store(weights + key, score);
       largest = Words::Larger(score, largest);  // a NaN score leaves the maximum alone
     }
@@ -280,17 +270,20 @@ class AttentionKernel {
       Words::Store(weights + key, weight);
       lanes = Words::Add(lanes, weight);
     }
-    MoveState(max, reference, lanes, row, tile);
+    // 2^0 is 1: mostly the maximum stays where it is.
+    const float rescale = state.max == reference ? 1.0F : scalar::Exp2(state.max - reference);
+    MoveState(max, rescale, lanes, row, tile);
   }
 
   // The same for rows that all see the whole block, without a soft cap: all rows' scores first, so
   // that no row's weights wait for the search of its maximum.
   template <int kRows>
   [[gnu::noinline]] static void WeighWhole(const AttentionPartial& partial, int row, Tile* tile) {
-    const Floats factor = Words::Set(partial.scale * scalar::kLog2E);
     float max[kRows];
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
+      const Floats factor =
+          Words::Set(partial.scale * scalar::kLog2E * tile->score_factor[row + r]);
       float* weights = tile->weights[row + r];
       Floats largest = Words::Set(kNoScore);
 #pragma GCC unroll 4
@@ -301,6 +294,13 @@ class AttentionKernel {
       }
       max[r] = std::max(tile->state[row + r]->max, Words::LargestLane(largest));
     }
+    // The way of the older sums to the new maxima: mostly 2^0, and the same for all rows at once.
+    alignas(64) float rescale[kLanes] = {};
+    for (int r = 0; r < kRows; ++r) {
+      const float reference = max[r] == kNoScore ? 0.0F : max[r];
+      rescale[r] = tile->state[row + r]->max - reference;
+    }
+    Words::Store(rescale, Math::Exp2UpToZero(Words::Load(rescale)));
     for (int r = 0; r < kRows; ++r) {
       float* weights = tile->weights[row + r];
       const float reference = max[r] == kNoScore ? 0.0F : max[r];
@@ -313,14 +313,12 @@ class AttentionKernel {
         Words::Store(weights + i * kLanes, weight);
         lanes = Words::Add(lanes, weight);
       }
-      MoveState(max[r], reference, lanes, row + r, tile);
+      MoveState(max[r], rescale[r], lanes, row + r, tile);
     }
   }
 
-  static void MoveState(float max, float reference, Floats lanes, int row, Tile* tile) {
+  static void MoveState(float max, float rescale, Floats lanes, int row, Tile* tile) {
     SoftmaxState& state = *tile->state[row];
-    // 2^0 is 1: mostly the maximum stays where it is.
-    const float rescale = state.max == reference ? 1.0F : scalar::Exp2(state.max - reference);
     state.sum = std::fma(state.sum, rescale, Words::FoldLanes(lanes));
     state.max = max;
     tile->rescale[row] = rescale;
@@ -328,12 +326,12 @@ class AttentionKernel {
 
   // The weights of keys [begin, end) times the scales of their values in the block of `column`, for
   // rows [row, row + kRows); of other keys that share a sixteen with them anything.
-  template <int kRows>
-  static void ScaleWeights(const std::byte* values, int value_width, int column, int begin, int end,
+  template <class Place, int kRows>
+  static void ScaleWeights(const Place& place, int value_width, int column, int begin, int end,
                            int row, const Tile& tile, float (*scaled)[kKvPageTokens]) {
-    const std::byte* scales = BlockScales(values, value_width, column);
     for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats scale = Words::template LoadAs<DType::kF16>(scales + key * kScaleBytes);
+      const Floats scale =
+          Words::template LoadAs<DType::kF16>(place.ValueScales(key, value_width, column));
 #pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
         const Floats weights = Words::Load(tile.weights[row + r] + key);
@@ -342,15 +340,34 @@ class AttentionKernel {
     }
   }
 
+  // sums += weights * values of keys [begin, end), in order; the values lie row by row from `at`
+  // on.
+  template <DType kType, int kRows, int kCount>
+  [[gnu::always_inline]] static void AddKeys(const std::byte* at, int64_t row_bytes,
+                                             const std::byte* ahead,
+                                             const float (*weights)[kKvPageTokens], int begin,
+                                             int end, Floats (&sums)[kRows][kCount]) {
+    constexpr int64_t kSixteenBytes = kLanes * kKvElementBytes<kType>;
+    constexpr int64_t kRunBytes = kCount * kSixteenBytes;
+#pragma GCC unroll 8
+    for (int key = begin; key < end; ++key, at += row_bytes) {
+      if constexpr (kAsks<kRows, kCount>) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
+      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
+                         [&](int v) { return at + v * kSixteenBytes; }, sums);
+    }
+  }
+
   // Columns [column, column + 16 * kCount) of sums = sums * rescale + weights * values, keys in
   // order, for rows [row, row + kRows).
-  template <DType kType, int kRows, int kCount>
-  [[gnu::noinline]] static void AddColumns(const std::byte* values, int value_width, int column,
-                                           int begin, int end, int row, const Tile& tile) {
+  template <DType kType, class Place, int kRows, int kCount>
+  [[gnu::noinline]] static void AddColumns(const AttentionPartial& partial, const Place& place,
+                                           int column, int begin, int end, int row,
+                                           const Tile& tile) {
+    const int width = partial.value_width;
     [[maybe_unused]] alignas(64) float scaled[kRows][kKvPageTokens];
     const float(*weights)[kKvPageTokens] = tile.weights + row;
     if constexpr (kType == DType::kQ8_0) {
-      ScaleWeights<kRows>(values, value_width, column, begin, end, row, tile, scaled);
+      ScaleWeights<Place, kRows>(place, width, column, begin, end, row, tile, scaled);
       weights = scaled;
     }
     Floats sums[kRows][kCount];
@@ -362,15 +379,17 @@ class AttentionKernel {
         sums[r][v] = Words::Multiply(Words::Load(tile.sum[row + r] + column + v * kLanes), rescale);
       }
     }
-    constexpr int64_t kRunBytes = kCount * kLanes * ElementBytes(kType);
-    const int64_t row_bytes = value_width * ElementBytes(kType);
-    const std::byte* ahead = tile.keys_ahead + column * kKvPageTokens * ElementBytes(kType);
-    const std::byte* at = values + begin * row_bytes + column * ElementBytes(kType);
-#pragma GCC unroll 8
-    for (int key = begin; key < end; ++key, at += row_bytes) {
-      if constexpr (kCount > 1) Prefetch(ahead + key * kRunBytes, kRunBytes);
-      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
-                         [&](int v) { return at + v * (kRunBytes / kCount); }, sums);
+    const int64_t column_bytes = column * kKvElementBytes<kType>;
+    const int64_t row_bytes = width * kKvElementBytes<kType>;
+    constexpr int64_t kRunBytes = kCount * kLanes * kKvElementBytes<kType>;
+    // A page's values lie side by side, those of panels only as far as a panel goes.
+    for (int first = begin; first < end;) {
+      const int last = Place::kOnePage ? end : std::min(end, (first / kLanes + 1) * kLanes);
+      AddKeys<kType, kRows, kCount>(
+          place.template Value<kType>(first, width) + column_bytes, row_bytes,
+          place.template KeysAhead<kType>(first, partial.key_width, column, kRunBytes), weights,
+          first, last, sums);
+      first = last;
     }
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
@@ -382,27 +401,27 @@ class AttentionKernel {
   }
 
   // The same for all columns; afterwards the rows' sums stand at their new maximum.
-  template <DType kType, int kRows>
-  static void AddValues(const std::byte* values, int value_width, int begin, int end, int row,
-                        Tile* tile) {
+  template <DType kType, class Place, int kRows>
+  static void AddValues(const AttentionPartial& partial, const Place& place, int begin, int end,
+                        int row, Tile* tile) {
     constexpr int kCount = ColumnSixteensOf(kType, kRows);
+    const int width = partial.value_width;
     int column = 0;
-    for (; column + kLanes * kCount <= value_width; column += kLanes * kCount) {
-      AddColumns<kType, kRows, kCount>(values, value_width, column, begin, end, row, *tile);
+    for (; column + kLanes * kCount <= width; column += kLanes * kCount) {
+      AddColumns<kType, Place, kRows, kCount>(partial, place, column, begin, end, row, *tile);
     }
-    for (; column + kLanes <= value_width; column += kLanes) {
-      AddColumns<kType, kRows, 1>(values, value_width, column, begin, end, row, *tile);
+    for (; column + kLanes <= width; column += kLanes) {
+      AddColumns<kType, Place, kRows, 1>(partial, place, column, begin, end, row, *tile);
     }
     for (int r = row; r < row + kRows; ++r) {
-      for (int d = column; d < value_width; ++d) {
+      for (int d = column; d < width; ++d) {
         float sum = tile->sum[r][d] * tile->rescale[r];
         for (int key = begin; key < end; ++key) {
-          const int64_t index = static_cast<int64_t>(key) * value_width + d;
           float weight = tile->weights[r][key];
           if constexpr (kType == DType::kQ8_0) {
-            weight *= LoadOne<DType::kF16>(BlockScales(values, value_width, d), key);
+            weight *= LoadOne<DType::kF16>(place.ValueScales(key, width, d), 0);
           }
-          sum = std::fma(weight, LoadOne<kType>(values, index), sum);
+          sum = std::fma(weight, LoadOne<kType>(place.template Value<kType>(key, width), d), sum);
         }
         tile->sum[r][d] = sum;
       }
@@ -412,44 +431,42 @@ class AttentionKernel {
 
   // Keys that all rows see are added together; those before and after row by row, since a value
   // that a row doesn't see must not touch it, not even times zero.
-  template <DType kType, int kRows>
-  static void Accumulate(const AttentionPartial& partial, const KeyBlock& block, int row,
-                         Tile* tile) {
+  template <DType kType, class Place, int kRows>
+  static void Accumulate(const AttentionPartial& partial, const Place& place, int row, Tile* tile) {
     const int begin = *std::max_element(tile->begin + row, tile->begin + row + kRows);
     const int end = *std::min_element(tile->end + row, tile->end + row + kRows);
-    const int width = partial.value_width;
     if (begin >= end) {
       for (int r = row; r < row + kRows; ++r) {
-        AddValues<kType, 1>(block.values, width, tile->begin[r], tile->end[r], r, tile);
+        AddValues<kType, Place, 1>(partial, place, tile->begin[r], tile->end[r], r, tile);
       }
       return;
     }
     for (int r = row; r < row + kRows; ++r) {
       if (tile->begin[r] == begin) continue;
-      AddValues<kType, 1>(block.values, width, tile->begin[r], begin, r, tile);
+      AddValues<kType, Place, 1>(partial, place, tile->begin[r], begin, r, tile);
     }
-    AddValues<kType, kRows>(block.values, width, begin, end, row, tile);
+    AddValues<kType, Place, kRows>(partial, place, begin, end, row, tile);
     for (int r = row; r < row + kRows; ++r) {
       if (tile->end[r] == end) continue;
-      AddValues<kType, 1>(block.values, width, end, tile->end[r], r, tile);
+      AddValues<kType, Place, 1>(partial, place, end, tile->end[r], r, tile);
     }
   }
 
-  // One block for rows [row, row + kRows) of the tile, which all see some of it.
-  template <DType kType, int kRows>
-  static void RunTile(const AttentionPartial& partial, const KeyBlock& block, int row, Tile* tile) {
+  // One tile of keys for rows [row, row + kRows) of the tile, which all see some of it.
+  template <DType kType, class Place, int kRows>
+  static void RunTile(const AttentionPartial& partial, const Place& place, int row, Tile* tile) {
     constexpr int kCount = SixteensOf(kRows);
     const int begin = *std::min_element(tile->begin + row, tile->begin + row + kRows);
     const int end = *std::max_element(tile->end + row, tile->end + row + kRows);
     int panel = begin / kLanes;
     const int panel_end = (end + kLanes - 1) / kLanes;
     for (; panel + kCount <= panel_end; panel += kCount) {
-      Dots<kType, kRows, kCount>(partial, block.keys, panel, row, tile);
+      Dots<kType, Place, kRows, kCount>(partial, place, panel, row, tile);
     }
     for (; panel < panel_end; ++panel) {
-      Dots<kType, kRows, 1>(partial, block.keys, panel, row, tile);
+      Dots<kType, Place, kRows, 1>(partial, place, panel, row, tile);
     }
-    // Rows that see all of the block: all of them, mostly.
+    // Rows that see all of the tile: all of them, mostly.
     const bool whole = *std::max_element(tile->begin + row, tile->begin + row + kRows) == 0 &&
                        *std::min_element(tile->end + row, tile->end + row + kRows) == kKvPageTokens;
     if (whole && partial.soft_cap == 0) {
@@ -457,22 +474,84 @@ class AttentionKernel {
     } else {
       for (int r = row; r < row + kRows; ++r) Weigh(partial, r, tile);
     }
-    Accumulate<kType, kRows>(partial, block, row, tile);
+    Accumulate<kType, Place, kRows>(partial, place, row, tile);
   }
 
-  template <DType kType>
-  static void RunRows(int rows, const AttentionPartial& partial, const KeyBlock& block,
-                      Tile* tile) {
+  // `rows` rows that see some of the tile.
+  template <DType kType, class Place>
+  static void RunRows(int rows, const AttentionPartial& partial, const Place& place, Tile* tile) {
     for (int row = 0; row < rows;) {
       const int height = HeightOf(rows - row);
       switch (height) {
-        case 6: RunTile<kType, 6>(partial, block, row, tile); break;
-        case 4: RunTile<kType, 4>(partial, block, row, tile); break;
-        case 3: RunTile<kType, 3>(partial, block, row, tile); break;
-        case 2: RunTile<kType, 2>(partial, block, row, tile); break;
-        default: RunTile<kType, 1>(partial, block, row, tile); break;
+        case 6: RunTile<kType, Place, 6>(partial, place, row, tile); break;
+        case 4: RunTile<kType, Place, 4>(partial, place, row, tile); break;
+        case 3: RunTile<kType, Place, 3>(partial, place, row, tile); break;
+        case 2: RunTile<kType, Place, 2>(partial, place, row, tile); break;
+        default: RunTile<kType, Place, 1>(partial, place, row, tile); break;
       }
       row += height;
+    }
+  }
+
+  // All rows against the tile of keys from first_key on, `height` of them at once.
+  template <DType kType, class Place>
+  static void RunKeys(const AttentionPartial& partial, int height, int32_t first_key,
+                      const Place& place) {
+    Tile tile;
+    for (int first = 0; first < partial.row_count; first += height) {
+      int rows = 0;
+      for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
+        const AttentionRow& row = partial.rows[r];
+        tile.begin[rows] = std::clamp(row.key_begin - first_key, 0, kKvPageTokens);
+        tile.end[rows] = std::clamp(row.key_end - first_key, 0, kKvPageTokens);
+        if (tile.begin[rows] >= tile.end[rows]) continue;
+        tile.query[rows] = row.query;
+        tile.score_factor[rows] = row.score_factor;
+        tile.sum[rows] = partial.sums + static_cast<int64_t>(r) * partial.value_width;
+        tile.state[rows] = partial.states + r;
+        ++rows;
+      }
+      RunRows<kType, Place>(rows, partial, place, &tile);
+    }
+  }
+
+  // Behind the last key that some row sees.
+  static int32_t KeyEnd(const AttentionPartial& partial) {
+    int32_t end = 0;
+    for (int r = 0; r < partial.row_count; ++r) end = std::max(end, partial.rows[r].key_end);
+    return end;
+  }
+
+  template <DType kType>
+  static void RunPages(const AttentionPartial& partial, int height) {
+    const int32_t key_end = KeyEnd(partial);
+    for (int b = 0; b < partial.block_count; ++b) {
+      const KeyBlock& block = partial.blocks[b];
+      if (block.block * kKvPageTokens >= key_end) return;
+      KeysInPage<Words> place{block.keys, block.values, partial.keys_after};
+      if (b + 1 < partial.block_count) place.next_keys = partial.blocks[b + 1].keys;
+      if (place.next_keys == nullptr) place.next_keys = block.keys;
+      if constexpr (kType == DType::kQ8_0) {
+        PrefetchScales(place.values, partial.value_width);
+        PrefetchScales(place.next_keys, partial.key_width);
+      }
+      RunKeys<kType>(partial, height, block.block * kKvPageTokens, place);
+    }
+  }
+
+  template <DType kType>
+  static void RunPanels(const AttentionPartial& partial, int height) {
+    const int32_t key_end = KeyEnd(partial);
+    for (int first = 0; first < partial.panel_count; first += kTilePanels) {
+      if ((partial.panel_begin + first) * kLanes >= key_end) return;
+      const int count = std::min(partial.panel_count - first, kTilePanels);
+      KeysInPanels<Words> place{partial.panels + first, partial.panels + first, count - 1,
+                                count - 1};
+      if (const int after = partial.panel_count - first - kTilePanels; after > 0) {
+        place.next_panels += kTilePanels;
+        place.next_last = std::min(after, kTilePanels) - 1;
+      }
+      RunKeys<kType>(partial, height, (partial.panel_begin + first) * kLanes, place);
     }
   }
 

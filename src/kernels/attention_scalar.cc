@@ -28,49 +28,73 @@ float Element(const std::byte* at, int64_t index) {
 }
 
 // The scale of a key's or value's block in a q8_0 part.
-float Scale(const std::byte* part, int width, int block, int key) {
+float Scale(const std::byte* part, int width, int block, int slot) {
   return Element<DType::kF16>(part + KvScalesOffset(width),
-                              static_cast<int64_t>(block) * kKvPageTokens + key);
+                              static_cast<int64_t>(block) * kKvPageTokens + slot);
 }
+
+// A key's place: keys and values of its page, and the token there.
+struct Place {
+  const std::byte* keys;
+  const std::byte* values;
+  int slot;
+};
+
+// Places of the 64 keys that are computed together: one page, or panels of any.
+class Places {
+ public:
+  explicit Places(const KeyBlock& page) : page_(&page) {}
+  explicit Places(const KeyPanel* panels) : panels_(panels) {}
+
+  Place operator[](int key) const {
+    if (page_ != nullptr) return {page_->keys, page_->values, key};
+    const KeyPanel& panel = panels_[key / kKvPanelKeys];
+    return {panel.keys, panel.values, panel.slot + key % kKvPanelKeys};
+  }
+
+ private:
+  const KeyBlock* page_ = nullptr;
+  const KeyPanel* panels_ = nullptr;
+};
 
 // The products of elements [begin, end) of a key, in order.
 template <DType kType>
-float Dot(const AttentionPartial& partial, const float* query, const KeyBlock& block, int key,
-          int begin, int end) {
-  const int64_t panel = static_cast<int64_t>(key / kKvPanelKeys) * partial.key_width;
+float Dot(const AttentionPartial& partial, const float* query, const Place& place, int begin,
+          int end) {
+  const int64_t panel = static_cast<int64_t>(place.slot / kKvPanelKeys) * partial.key_width;
   float dot = 0;
   for (int d = begin; d < end; ++d) {
-    const int64_t index = (panel + d) * kKvPanelKeys + key % kKvPanelKeys;
-    dot = std::fma(query[d], Element<kType>(block.keys, index), dot);
+    const int64_t index = (panel + d) * kKvPanelKeys + place.slot % kKvPanelKeys;
+    dot = std::fma(query[d], Element<kType>(place.keys, index), dot);
   }
   return dot;
 }
 
 // Of a q8_0 key: scale times the block's dot product, blocks in order.
-float ScaledDot(const AttentionPartial& partial, const float* query, const KeyBlock& block,
-                int key) {
+float ScaledDot(const AttentionPartial& partial, const float* query, const Place& place) {
   float dot = 0;
   for (int d = 0; d < partial.key_width; d += kKvScaleBlock) {
     const int end = std::min(d + kKvScaleBlock, partial.key_width);
-    const float scale = Scale(block.keys, partial.key_width, d / kKvScaleBlock, key);
-    dot = std::fma(scale, Dot<DType::kQ8_0>(partial, query, block, key, d, end), dot);
+    const float scale = Scale(place.keys, partial.key_width, d / kKvScaleBlock, place.slot);
+    dot = std::fma(scale, Dot<DType::kQ8_0>(partial, query, place, d, end), dot);
   }
   return dot;
 }
 
-// The scores of keys [begin, end) of a block, in log2 units.
+// The scores of keys [begin, end) of a tile, in log2 units.
 template <DType kType>
-void Scores(const AttentionPartial& partial, const float* query, const KeyBlock& block, int begin,
-            int end, float* scores) {
-  const float factor =
-      partial.soft_cap == 0 ? partial.scale * scalar::kLog2E : partial.scale / partial.soft_cap;
+void Scores(const AttentionPartial& partial, const AttentionRow& row, const Places& places,
+            int begin, int end, float* scores) {
+  const float* query = row.query;
+  const float factor = partial.soft_cap == 0 ? partial.scale * scalar::kLog2E * row.score_factor
+                                             : partial.scale / partial.soft_cap;
   for (int key = begin; key < end; ++key) {
     const float dot = kType == DType::kQ8_0
-                          ? ScaledDot(partial, query, block, key)
-                          : Dot<kType>(partial, query, block, key, 0, partial.key_width);
+                          ? ScaledDot(partial, query, places[key])
+                          : Dot<kType>(partial, query, places[key], 0, partial.key_width);
     float score = dot * factor;
     if (partial.soft_cap != 0) {
-      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E);
+      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E * row.score_factor);
     }
     scores[key] = score;
   }
@@ -96,20 +120,34 @@ float Weigh(int begin, int end, float* scores, SoftmaxState* state) {
 
 // A q8_0 value's scale goes into its weight first.
 template <DType kType>
-void Accumulate(const AttentionPartial& partial, const KeyBlock& block, int begin, int end,
+void Accumulate(const AttentionPartial& partial, const Places& places, int begin, int end,
                 const float* weights, float rescale, float* sum) {
   for (int d = 0; d < partial.value_width; ++d) {
     float value = sum[d] * rescale;
     for (int key = begin; key < end; ++key) {
-      const int64_t index = static_cast<int64_t>(key) * partial.value_width + d;
+      const Place place = places[key];
+      const int64_t index = static_cast<int64_t>(place.slot) * partial.value_width + d;
       float weight = weights[key];
       if constexpr (kType == DType::kQ8_0) {
-        weight *= Scale(block.values, partial.value_width, d / kKvScaleBlock, key);
+        weight *= Scale(place.values, partial.value_width, d / kKvScaleBlock, place.slot);
       }
-      value = std::fma(weight, Element<kType>(block.values, index), value);
+      value = std::fma(weight, Element<kType>(place.values, index), value);
     }
     sum[d] = value;
   }
+}
+
+// A row against the tile of 64 keys from `first` on.
+template <DType kType>
+void RunTile(const AttentionPartial& partial, const AttentionRow& row, const Places& places,
+             int32_t first, SoftmaxState* state, float* sum) {
+  const int begin = std::clamp(row.key_begin - first, 0, kKvPageTokens);
+  const int end = std::clamp(row.key_end - first, 0, kKvPageTokens);
+  if (begin >= end) return;
+  float weights[kKvPageTokens];
+  Scores<kType>(partial, row, places, begin, end, weights);
+  const float rescale = Weigh(begin, end, weights, state);
+  Accumulate<kType>(partial, places, begin, end, weights, rescale, sum);
 }
 
 template <DType kType>
@@ -120,16 +158,16 @@ void Partial(const AttentionPartial& partial) {
     float* sum = partial.sums + static_cast<int64_t>(r) * partial.value_width;
     state = {};
     std::fill_n(sum, partial.value_width, 0.0F);
+    if (partial.panels != nullptr) {
+      for (int p = 0; p < partial.panel_count; p += kTilePanels) {
+        RunTile<kType>(partial, row, Places(partial.panels + p),
+                       (partial.panel_begin + p) * kKvPanelKeys, &state, sum);
+      }
+      continue;
+    }
     for (int b = 0; b < partial.block_count; ++b) {
       const KeyBlock& block = partial.blocks[b];
-      const int32_t first = block.block * kKvPageTokens;
-      const int begin = std::clamp(row.key_begin - first, 0, kKvPageTokens);
-      const int end = std::clamp(row.key_end - first, 0, kKvPageTokens);
-      if (begin >= end) continue;
-      float weights[kKvPageTokens];
-      Scores<kType>(partial, row.query, block, begin, end, weights);
-      const float rescale = Weigh(begin, end, weights, &state);
-      Accumulate<kType>(partial, block, begin, end, weights, rescale, sum);
+      RunTile<kType>(partial, row, Places(block), block.block * kKvPageTokens, &state, sum);
     }
   }
 }

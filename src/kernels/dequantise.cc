@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/codebook_block.h"
 #include "tensor/block_layouts.h"
 #include "tensor/half.h"
 
@@ -168,6 +169,64 @@ void DecodeMXFP4(const BlockMXFP4& block, float* out) {
   DecodeLevels(kMXFP4Values, MXFP4Scale(block.e), block.qs, out);
 }
 
+void DecodeNVFP4(const BlockNVFP4& block, float* out) {
+  for (int i = 0; i < 64; ++i) {
+    const uint8_t byte = block.qs[i / 16 * 8 + i % 8];
+    const int q = i % 16 < 8 ? byte & 15 : byte >> 4;
+    out[i] =
+        NVFP4Scale(block.scales[i / 16]) * static_cast<float>(kMXFP4Values[static_cast<size_t>(q)]);
+  }
+}
+
+void DecodeTQ1_0(const BlockTQ1_0& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int i = 0; i < 256; ++i) out[i] = d * static_cast<float>(TernaryAt(block, i) - 1);
+}
+
+void DecodeTQ2_0(const BlockTQ2_0& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int i = 0; i < 256; ++i) out[i] = d * static_cast<float>(TwoBitValue(block.qs, i) - 1);
+}
+
+template <class Block>
+void DecodeCodebook(const Block& block, float d, float factor, float* out) {
+  for (size_t run = 0; run < 8; ++run) {
+    const CodebookRun decoded = DecodeCodebookRun(block, run);
+    for (size_t i = 0; i < 32; ++i) {
+      const float scale = d * factor * static_cast<float>(decoded.steps[i / 16]);
+      out[32 * run + i] = scale * static_cast<float>(decoded.q[i]);
+    }
+  }
+}
+
+void DecodeIQ1_S(const BlockIQ1_S& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), kEighth, out);
+}
+
+void DecodeIQ1_M(const BlockIQ1_M& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(IQ1_MScaleBits(block)), kEighth, out);
+}
+
+void DecodeIQ2_XXS(const BlockIQ2_XXS& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), kEighth, out);
+}
+
+void DecodeIQ2_XS(const BlockIQ2_XS& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), kEighth, out);
+}
+
+void DecodeIQ2_S(const BlockIQ2_S& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), kEighth, out);
+}
+
+void DecodeIQ3_XXS(const BlockIQ3_XXS& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), kQuarter, out);
+}
+
+void DecodeIQ3_S(const BlockIQ3_S& block, float* out) {
+  DecodeCodebook(block, HalfToFloat(block.d), 1, out);
+}
+
 }  // namespace
 
 void DequantiseRow(DType type, const std::byte* blocks, int64_t elements, float* out) {
@@ -195,6 +254,16 @@ void DequantiseRow(DType type, const std::byte* blocks, int64_t elements, float*
     case DType::kIQ4_NL: return decode(DecodeIQ4_NL);
     case DType::kIQ4_XS: return decode(DecodeIQ4_XS);
     case DType::kMXFP4: return decode(DecodeMXFP4);
+    case DType::kTQ1_0: return decode(DecodeTQ1_0);
+    case DType::kTQ2_0: return decode(DecodeTQ2_0);
+    case DType::kIQ1_S: return decode(DecodeIQ1_S);
+    case DType::kIQ1_M: return decode(DecodeIQ1_M);
+    case DType::kIQ2_XXS: return decode(DecodeIQ2_XXS);
+    case DType::kIQ2_XS: return decode(DecodeIQ2_XS);
+    case DType::kIQ2_S: return decode(DecodeIQ2_S);
+    case DType::kIQ3_XXS: return decode(DecodeIQ3_XXS);
+    case DType::kIQ3_S: return decode(DecodeIQ3_S);
+    case DType::kNVFP4: return decode(DecodeNVFP4);
   }
 }
 

@@ -76,6 +76,9 @@ struct KernelTable {
   void (*rms_norm)(const float* in, const float* weight, float epsilon, int64_t width, float* out);
   void (*silu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*gelu_tanh_gate)(const float* gate, const float* up, int64_t width, float* out);
+  // With g = min(gate, 7) and u = up within -7 ... 7: g / (1 + e^(-1.702 g)) * (u + 1). OpenAI's
+  // gpt-oss model card and reference code, 2025.
+  void (*clamped_swiglu_gate)(const float* gate, const float* up, int64_t width, float* out);
   void (*add)(const float* in, int64_t width, float* inout);
   void (*scale)(float factor, int64_t width, float* inout);
   void (*soft_cap)(float cap, int64_t width, float* inout);  // cap * tanh(x / cap)

@@ -78,6 +78,10 @@ inline constexpr float kGeluCubic = 0.0356774081F;
 // those of its square root.
 inline constexpr int32_t kRoughRootBits = 0x1fc2'e20b;
 
+// The clamped swiglu's bound of gate and up, and the slope of its sigmoid.
+inline constexpr float kSwigluBound = 7.0F;
+inline constexpr float kSwigluSlope = 1.702F;
+
 inline constexpr float kQuantisedMin = 0x1p-100F;  // a block of smaller values is all zeros
 
 // Float16 bits: positive infinity, above which are the NaNs, and the quiet NaN.

@@ -43,7 +43,7 @@ struct PairsBlock {
   static void Products(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                        Ints (&products)[kRows]) {
     if constexpr (Format::kSigned) {
-      Signed<Format>(quants, in, products);
+      Signed<Format, kSub>(quants, in, products);
     } else {
       Unsigned<Format, kSub>(quants, in, products);
     }
@@ -80,11 +80,12 @@ struct PairsBlock {
 
   // |w| times the activation with w's sign. A pair reaches 2 * 128 * 127, so each goes to 32 bits
   // at once.
-  template <class Format, int kRows>
+  template <class Format, int kSub, int kRows>
   static void Signed(const std::byte* quants, const ActivationBlock* const (&in)[kRows],
                      Ints (&products)[kRows]) {
+    constexpr int kGroups = 8 / Format::kSubBlocks;
 #pragma GCC unroll 8
-    for (int g = 0; g < 8; ++g) {
+    for (int g = kSub * kGroups; g < (kSub + 1) * kGroups; ++g) {
       const Ints weights = LoadQuants<Words, Format>(quants, g);
       const __m256i low = _mm256_abs_epi8(weights.low);
       const __m256i high = _mm256_abs_epi8(weights.high);
@@ -93,7 +94,7 @@ struct PairsBlock {
         const __m256i four = Words::SetFour(in[r]->q + 4 * g);
         const Ints pairs = {_mm256_maddubs_epi16(low, _mm256_sign_epi8(four, weights.low)),
                             _mm256_maddubs_epi16(high, _mm256_sign_epi8(four, weights.high))};
-        products[r] = g == 0 ? Join(pairs) : Words::AddInts(products[r], Join(pairs));
+        products[r] = g == kSub * kGroups ? Join(pairs) : Words::AddInts(products[r], Join(pairs));
       }
     }
   }

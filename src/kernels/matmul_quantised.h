@@ -91,7 +91,12 @@ struct QuantisedKernel {
       return Words::template LoadAs<DType::kF16>(scales);
     } else {
       const Floats step = Words::template LoadAs<DType::kF16>(span + Format::StepsAt(kMinimums));
-      return Words::Multiply(step, Words::LoadBytes(scales));
+      const Floats scale = Words::Multiply(step, Words::LoadBytes(scales));
+      if constexpr (Format::kStepsPart == 1.0F) {
+        return scale;
+      } else {
+        return Words::Multiply(scale, Words::SetFrom(&Format::kStepsPart));
+      }
     }
   }
 

@@ -32,7 +32,7 @@ float Scale(const std::byte* span, bool minimum, int64_t block, int64_t sub, int
     return HalfToFloat(Read<uint16_t>(scales, lane));
   }
   const float step = HalfToFloat(Read<uint16_t>(span + Format::StepsAt(minimum), lane));
-  return step * static_cast<float>(Read<int8_t>(scales, lane));
+  return step * static_cast<float>(Read<int8_t>(scales, lane)) * Format::kStepsPart;
 }
 
 template <class Format>

@@ -32,6 +32,16 @@ PanelFormat FormatOf(DType type) {
     case DType::kQ2_K: return PanelFormat::kU4Sub16;
     case DType::kQ3_K: return PanelFormat::kU4Sub16Offset;
     case DType::kQ6_K: return PanelFormat::kU6Sub16;
+    case DType::kTQ1_0:
+    case DType::kTQ2_0: return PanelFormat::kU4Offset;
+    case DType::kNVFP4: return PanelFormat::kMXFP4Sub16;
+    case DType::kIQ1_S:
+    case DType::kIQ1_M: return PanelFormat::kIQ1Sub16;
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S: return PanelFormat::kIQ2Sub16;
+    case DType::kIQ3_XXS: return PanelFormat::kIQ3XXSSteps;
+    case DType::kIQ3_S: return PanelFormat::kIQ3SSteps;
   }
   REM_CHECK(false, "element type without a panel format");
 }
@@ -190,15 +200,19 @@ PackedLayout PlanPacking(DType type, int64_t out_width, int64_t in_width, bool f
 
 void PackPanels(const PackedLayout& layout, DType type, const std::byte* rows, int64_t panel_begin,
                 int64_t panel_end, std::byte* packed) {
-  const int64_t row_bytes = RowBytes(type, layout.in_width);
   for (int64_t p = panel_begin; p < panel_end; ++p) {
-    std::byte* panel = packed + p * layout.panel_bytes;
-    const int64_t first = p * kPanelRows;
-    const int64_t count = std::min<int64_t>(kPanelRows, layout.out_width - first);
-    if (count < kPanelRows) std::memset(panel, 0, static_cast<size_t>(layout.panel_bytes));
-    for (int64_t row = 0; row < count; ++row) {
-      PackRow(layout.format, type, rows + (first + row) * row_bytes, layout.in_width, row, panel);
-    }
+    PackPanel(layout, type, rows, p, packed + p * layout.panel_bytes);
+  }
+}
+
+void PackPanel(const PackedLayout& layout, DType type, const std::byte* rows, int64_t index,
+               std::byte* panel) {
+  const int64_t row_bytes = RowBytes(type, layout.in_width);
+  const int64_t first = index * kPanelRows;
+  const int64_t count = std::min<int64_t>(kPanelRows, layout.out_width - first);
+  if (count < kPanelRows) std::memset(panel, 0, static_cast<size_t>(layout.panel_bytes));
+  for (int64_t row = 0; row < count; ++row) {
+    PackRow(layout.format, type, rows + (first + row) * row_bytes, layout.in_width, row, panel);
   }
 }
 

@@ -52,9 +52,9 @@ class PanelAttentionKernel {
 
   // Up to kStepPanels panels, and what the rows of a tile make of them.
   struct Step {
-    const KeyPanel* panels;
+    const SealedPanel* panels;
     int count;
-    const KeyPanel* ahead;  // the panels of the next step, as many; at the end the same ones
+    const SealedPanel* ahead;  // the panels of the next step, as many; at the end the same ones
     float rescale[Words::kTileRowsMax];
     alignas(64) float weights[Words::kTileRowsMax][kStepKeys];
   };

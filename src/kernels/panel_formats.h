@@ -16,6 +16,10 @@ enum class QuantForm : uint8_t {
   kSixBits,   // nibbles and two bits more
   kIQ4,       // nibbles that stand for kIQ4Values
   kMXFP4,     // nibbles that stand for kMXFP4Values
+  kIQ1,       // likewise the values of the codebook types
+  kIQ2,
+  kIQ3_XXS,
+  kIQ3_S,
   kSignedBytes
 };
 
@@ -35,7 +39,7 @@ struct QuantFormat {
   static constexpr int kOffset = kOffsetV;        // 0 or a power of two
   static constexpr int kSubBlocks = kSubBlocksV;  // scales per 32 values: 1 or 2
 
-  static constexpr bool kLookedUp = kForm == QuantForm::kIQ4 || kForm == QuantForm::kMXFP4;
+  static constexpr bool kLookedUp = kForm >= QuantForm::kIQ4 && kForm <= QuantForm::kIQ3_S;
   static constexpr bool kSigned = kLookedUp || kForm == QuantForm::kSignedBytes;
   static constexpr bool kNibbles = kForm != QuantForm::kSignedBytes;
   static constexpr int kHighBits = kForm == QuantForm::kFiveBits  ? 1
@@ -44,8 +48,19 @@ struct QuantFormat {
   static constexpr int kQuantMax = (16 << kHighBits) - 1;  // of unsigned ones
   // What the nibbles of kLookedUp stand for.
   static constexpr const std::array<int8_t, 16>& Values() {
-    return kForm == QuantForm::kIQ4 ? kIQ4Values : kMXFP4Values;
+    switch (kForm) {
+      case QuantForm::kIQ1: return kIQ1Values;
+      case QuantForm::kIQ2: return kIQ2Values;
+      case QuantForm::kIQ3_XXS: return kIQ3_XXSValues;
+      case QuantForm::kIQ3_S: return kIQ3_SValues;
+      case QuantForm::kMXFP4: return kMXFP4Values;
+      default: return kIQ4Values;
+    }
   }
+  // What the steps of scales are parts of, a power of two: 1 where they are whole.
+  static constexpr float kStepsPart = kForm == QuantForm::kIQ1 || kForm == QuantForm::kIQ2 ? 0.125F
+                                      : kForm == QuantForm::kIQ3_XXS                       ? 0.25F
+                                                                                           : 1.0F;
   // The i-th group of four k to compute: those that share bytes come together.
   static constexpr int Group(int i) { return kNibbles && kSubBlocks == 1 ? i % 2 * 4 + i / 2 : i; }
 
@@ -88,6 +103,11 @@ using FormatU5Steps = QuantFormat<QuantForm::kFiveBits, ScaleForm::kSteps, true,
 using FormatU4Sub16 = QuantFormat<QuantForm::kNibbles, ScaleForm::kSteps, true, 0, 2>;
 using FormatU4Sub16Offset = QuantFormat<QuantForm::kNibbles, ScaleForm::kSteps, false, 4, 2>;
 using FormatU6Sub16 = QuantFormat<QuantForm::kSixBits, ScaleForm::kSteps, false, 32, 2>;
+using FormatMXFP4Sub16 = QuantFormat<QuantForm::kMXFP4, ScaleForm::kHalf, false, 0, 2>;
+using FormatIQ1Sub16 = QuantFormat<QuantForm::kIQ1, ScaleForm::kSteps, false, 0, 2>;
+using FormatIQ2Sub16 = QuantFormat<QuantForm::kIQ2, ScaleForm::kSteps, false, 0, 2>;
+using FormatIQ3XXSSteps = QuantFormat<QuantForm::kIQ3_XXS, ScaleForm::kSteps, false, 0, 1>;
+using FormatIQ3SSteps = QuantFormat<QuantForm::kIQ3_S, ScaleForm::kSteps, false, 0, 1>;
 
 // Calls visit.operator()<format, its facts>() for every quantised format.
 template <class Visit>
@@ -105,6 +125,11 @@ constexpr void ForEachQuantFormat(const Visit& visit) {
   visit.template operator()<PanelFormat::kU4Sub16, FormatU4Sub16>();
   visit.template operator()<PanelFormat::kU4Sub16Offset, FormatU4Sub16Offset>();
   visit.template operator()<PanelFormat::kU6Sub16, FormatU6Sub16>();
+  visit.template operator()<PanelFormat::kMXFP4Sub16, FormatMXFP4Sub16>();
+  visit.template operator()<PanelFormat::kIQ1Sub16, FormatIQ1Sub16>();
+  visit.template operator()<PanelFormat::kIQ2Sub16, FormatIQ2Sub16>();
+  visit.template operator()<PanelFormat::kIQ3XXSSteps, FormatIQ3XXSSteps>();
+  visit.template operator()<PanelFormat::kIQ3SSteps, FormatIQ3SSteps>();
 }
 
 }  // namespace remontoir

@@ -28,6 +28,7 @@ class RowsKernel {
     table->rms_norm = &RmsNorm;
     table->silu_gate = &SiluGate;
     table->gelu_tanh_gate = &GeluTanhGate;
+    table->clamped_swiglu_gate = &ClampedSwigluGate;
     table->add = &Add;
     table->scale = &Scale;
     table->soft_cap = &SoftCap;
@@ -279,6 +280,17 @@ class RowsKernel {
       const Floats slope = Words::MultiplyAdd(Words::Multiply(x, x), Words::Set(scalar::kGeluCubic),
                                               Words::Set(scalar::kGeluLinear));
       return Gate(x, Words::Multiply(Words::Set(-2.0F), Words::Multiply(x, slope)), u);
+    });
+  }
+
+  static void ClampedSwigluGate(const float* gate, const float* up, int64_t width, float* out) {
+    const Floats bound = Words::Set(scalar::kSwigluBound);
+    const Floats minus_bound = Words::Set(-scalar::kSwigluBound);
+    MapTwo(gate, up, width, out, [&](Floats g, Floats u) {
+      const Floats x = Words::Smaller(bound, g);
+      u = Words::Larger(minus_bound, Words::Smaller(bound, u));
+      return Gate(x, Words::Multiply(Words::Set(-scalar::kSwigluSlope), x),
+                  Words::Add(u, Words::Set(1.0F)));
     });
   }
 

@@ -161,6 +161,16 @@ void GeluTanhGate(const float* gate, const float* up, int64_t width, float* out)
   }
 }
 
+void ClampedSwigluGate(const float* gate, const float* up, int64_t width, float* out) {
+  constexpr float kBound = scalar::kSwigluBound;
+  for (int64_t i = 0; i < width; ++i) {  // a NaN stays one
+    const float x = gate[i] > kBound ? kBound : gate[i];
+    const float smaller = up[i] > kBound ? kBound : up[i];
+    const float u = smaller < -kBound ? -kBound : smaller;
+    out[i] = x / (1.0F + scalar::Exp(-scalar::kSwigluSlope * x)) * (u + 1.0F);
+  }
+}
+
 void Add(const float* in, int64_t width, float* inout) {
   for (int64_t i = 0; i < width; ++i) inout[i] += in[i];
 }
@@ -190,6 +200,7 @@ void InstallScalarRows(KernelTable* table) {
   table->rms_norm = &RmsNorm;
   table->silu_gate = &SiluGate;
   table->gelu_tanh_gate = &GeluTanhGate;
+  table->clamped_swiglu_gate = &ClampedSwigluGate;
   table->add = &Add;
   table->scale = &Scale;
   table->soft_cap = &SoftCap;

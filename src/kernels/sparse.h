@@ -104,7 +104,7 @@ struct BlockMeans {
 // --- Chosen blocks ---
 
 // Sixteen keys of a sealed segment.
-struct KeyPanel {
+struct SealedPanel {
   const std::byte* keys;    // [key_width][16]
   const std::byte* values;  // [16][value_width]
 };
@@ -113,7 +113,7 @@ struct KeyPanel {
 struct PanelAttention {
   const float* queries;  // [row_count][key_width], times scale * log2(e)
   int row_count;
-  const KeyPanel* panels;
+  const SealedPanel* panels;
   int panel_count;
   int key_width;
   int value_width;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "kernels/codebook_block.h"
 #include "tensor/block_layouts.h"
 #include "tensor/half.h"
 
@@ -167,6 +168,60 @@ void DecodeRun(const BlockIQ4_XS& block, size_t run, WeightBlock* out) {
   out->minimum.fill(0);
 }
 
+// Ternary weights as the nibbles of Q4_0: q - 8 is -1 ... 2.
+void SetTernary(WeightBlock* out, uint16_t scale) {
+  const float d = HalfToFloat(scale);
+  SetScale(out, d, -8 * d);
+}
+
+void DecodeRun(const BlockTQ1_0& block, size_t run, WeightBlock* out) {
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>(TernaryAt(block, static_cast<int>(32 * run + i)) + 7);
+  }
+  SetTernary(out, block.d);
+}
+
+void DecodeRun(const BlockTQ2_0& block, size_t run, WeightBlock* out) {
+  const uint8_t* qs = block.qs + 32 * (run / 4);
+  for (size_t i = 0; i < 32; ++i) {
+    out->q[i] = static_cast<int8_t>(((qs[i] >> (2 * (run % 4))) & 3) + 7);
+  }
+  SetTernary(out, block.d);
+}
+
+uint16_t ScaleBits(const BlockIQ1_M& block) { return IQ1_MScaleBits(block); }
+template <class Block>
+uint16_t ScaleBits(const Block& block) {
+  return block.d;
+}
+
+template <class Block>
+void DecodeCodebook(const std::byte* row, int64_t index, float factor, WeightBlock* out) {
+  const auto block = Load<Block>(row, index / 8);
+  const CodebookRun run = DecodeCodebookRun(block, static_cast<size_t>(index % 8));
+  out->q = run.q;
+  out->step = HalfToFloat(ScaleBits(block));
+  for (size_t half = 0; half < 2; ++half) {
+    SetSteps(out, half, run.steps[half], 0);
+    out->scale[half] *= factor;
+  }
+  out->minimum.fill(0);
+}
+
+void DecodeNVFP4(const std::byte* row, int64_t index, WeightBlock* out) {
+  const auto block = Load<BlockNVFP4>(row, index / 2);
+  const auto first = 2 * static_cast<size_t>(index % 2);
+  for (size_t half = 0; half < 2; ++half) {
+    const uint8_t* qs = block.qs + 8 * (first + half);
+    for (size_t i = 0; i < 8; ++i) {
+      out->q[16 * half + i] = kMXFP4Values[qs[i] & 15];
+      out->q[16 * half + i + 8] = kMXFP4Values[qs[i] >> 4];
+    }
+    out->scale[half] = NVFP4Scale(block.scales[first + half]);
+  }
+  out->minimum.fill(0);
+}
+
 template <class Block>
 void DecodeWhole(const std::byte* row, int64_t index, WeightBlock* out) {
   Decode(Load<Block>(row, index), out);
@@ -198,6 +253,16 @@ void DecodeWeightBlock(DType type, const std::byte* row, int64_t index, WeightBl
     case DType::kQ5_K: return DecodePart<BlockQ5_K>(row, index, out);
     case DType::kQ6_K: return DecodePart<BlockQ6_K>(row, index, out);
     case DType::kIQ4_XS: return DecodePart<BlockIQ4_XS>(row, index, out);
+    case DType::kTQ1_0: return DecodePart<BlockTQ1_0>(row, index, out);
+    case DType::kTQ2_0: return DecodePart<BlockTQ2_0>(row, index, out);
+    case DType::kIQ1_S: return DecodeCodebook<BlockIQ1_S>(row, index, kEighth, out);
+    case DType::kIQ1_M: return DecodeCodebook<BlockIQ1_M>(row, index, kEighth, out);
+    case DType::kIQ2_XXS: return DecodeCodebook<BlockIQ2_XXS>(row, index, kEighth, out);
+    case DType::kIQ2_XS: return DecodeCodebook<BlockIQ2_XS>(row, index, kEighth, out);
+    case DType::kIQ2_S: return DecodeCodebook<BlockIQ2_S>(row, index, kEighth, out);
+    case DType::kIQ3_XXS: return DecodeCodebook<BlockIQ3_XXS>(row, index, kQuarter, out);
+    case DType::kIQ3_S: return DecodeCodebook<BlockIQ3_S>(row, index, 1, out);
+    case DType::kNVFP4: return DecodeNVFP4(row, index, out);
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16: break;

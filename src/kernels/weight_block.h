@@ -10,14 +10,15 @@
 namespace remontoir {
 
 // Weight i is scale[i / 16] * q[i] + minimum[i / 16]; types with one scale per 32 repeat it. Signed
-// types (Q8_0, IQ4_NL, IQ4_XS, MXFP4) have q in -128 ... 127 and no minimum, all others q in 0
-// ... 63.
+// types (Q8_0, the IQ ones, MXFP4, NVFP4) have q in -128 ... 127 and no minimum, all others q in
+// 0 ... 63.
 struct WeightBlock {
   std::array<int8_t, 32> q;
   std::array<float, 2> scale;
   std::array<float, 2> minimum;
-  // Types of 256 weights: scale[i] = step * scale_steps[i] and, where they store minimums,
-  // minimum[i] = minimum_step * minimum_steps[i], all exact. Steps are float16 numbers.
+  // Types of 256 weights but the ternary ones: scale[i] = step * scale_steps[i], of IQ1, IQ2 and
+  // IQ3_XXS the part of that which codebook_block.h says; where they store minimums, minimum[i] =
+  // minimum_step * minimum_steps[i]; all exact. Steps are float16 numbers.
   float step;
   float minimum_step;
   std::array<int8_t, 2> scale_steps;

@@ -74,7 +74,7 @@ using GaugeTable = MetricTable<Gauge>;
 // Filled before it is shared; then any thread may raise the metrics and any may read them.
 class MetricSet {
  public:
-  static constexpr size_t kSamplesMax = 256;  // of a family
+  static constexpr size_t kSamplesMax = 1024;  // of a family
 
   MetricSet() = default;
   MetricSet(const MetricSet&) = delete;

@@ -6,12 +6,24 @@
 
 namespace remontoir {
 
+extern const Family kDeepSeek2Family;
+extern const Family kGemma2Family;
 extern const Family kGemma3Family;
+extern const Family kGptOssFamily;
+extern const Family kGrokFamily;
 extern const Family kLlamaFamily;
+extern const Family kPhi3Family;
+extern const Family kQwen2Family;
+extern const Family kQwen2MoeFamily;
+extern const Family kQwen3Family;
+extern const Family kQwen3MoeFamily;
 
 namespace {
 
-constexpr std::array<const Family*, 2> kFamilies = {&kLlamaFamily, &kGemma3Family};
+constexpr std::array<const Family*, 11> kFamilies = {
+    &kLlamaFamily,    &kGemma2Family, &kGemma3Family,   &kGptOssFamily,
+    &kPhi3Family,     &kQwen2Family,  &kQwen2MoeFamily, &kQwen3Family,
+    &kQwen3MoeFamily, &kGrokFamily,   &kDeepSeek2Family};
 
 }  // namespace
 
@@ -22,11 +34,13 @@ std::string_view NameOf(std::span<const TensorName> names, TensorRole role) {
   return {};
 }
 
-const Family* FindFamily(std::string_view architecture) {
+const Family* FindFamily(std::string_view architecture, Compat compat) {
   const auto* const found =
       std::find_if(kFamilies.begin(), kFamilies.end(),
                    [&](const Family* family) { return family->architecture == architecture; });
-  return found == kFamilies.end() ? nullptr : *found;
+  if (found == kFamilies.end()) return nullptr;
+  const Family* other = (*found)->as_llama_cpp;
+  return compat == Compat::kLlamaCpp && other != nullptr ? other : *found;
 }
 
 std::span<const Family* const> Families() { return kFamilies; }

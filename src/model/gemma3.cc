@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<TensorName, 3> kGlobals = {{
     {TensorRole::kTokenEmbedding, "token_embd.weight"},
     {TensorRole::kOutputNorm, "output_norm.weight"},
-    {TensorRole::kOutput, "output.weight"},
+    {TensorRole::kOutput, "output.weight", Need::kOptional},
 }};
 
 constexpr std::array<TensorName, 13> kLayer = {{
@@ -38,6 +38,8 @@ constexpr Family kGemma3Family = {
     .rope_pairing = RopePairing::kHalves,
     .gate = GateKind::kGeluTanh,
     .embedding_times_root_width = true,
+    .layers_of_odd_query_scale = 62,  // 27B
+    .windows = Windows::kRequired,
     .window_period = 6,
     .windowed_rope_base = 10000,
 };

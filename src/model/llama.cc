@@ -9,19 +9,20 @@ namespace {
 constexpr std::array<TensorName, 4> kGlobals = {{
     {TensorRole::kTokenEmbedding, "token_embd.weight"},
     {TensorRole::kOutputNorm, "output_norm.weight"},
-    {TensorRole::kOutput, "output.weight"},
-    {TensorRole::kRopeFactors, "rope_freqs.weight"},
+    {TensorRole::kOutput, "output.weight", Need::kOptional},
+    {TensorRole::kRopeFactors, "rope_freqs.weight", Need::kOptional},
 }};
 
-constexpr std::array<TensorName, 16> kLayer = {{
+constexpr std::array<TensorName, 17> kLayer = {{
     {TensorRole::kAttentionNorm, "attn_norm.weight"},
     {TensorRole::kQuery, "attn_q.weight"},
     {TensorRole::kKey, "attn_k.weight"},
     {TensorRole::kValue, "attn_v.weight"},
-    {TensorRole::kQueryBias, "attn_q.bias"},
-    {TensorRole::kKeyBias, "attn_k.bias"},
-    {TensorRole::kValueBias, "attn_v.bias"},
+    {TensorRole::kQueryBias, "attn_q.bias", Need::kOptional},
+    {TensorRole::kKeyBias, "attn_k.bias", Need::kOptional},
+    {TensorRole::kValueBias, "attn_v.bias", Need::kOptional},
     {TensorRole::kAttentionOutput, "attn_output.weight"},
+    {TensorRole::kAttentionOutputBias, "attn_output.bias", Need::kOptional},
     {TensorRole::kFeedForwardNorm, "ffn_norm.weight"},
     {TensorRole::kGate, "ffn_gate.weight"},
     {TensorRole::kUp, "ffn_up.weight"},

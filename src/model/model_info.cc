@@ -7,10 +7,10 @@
 
 namespace remontoir {
 
-Result<ModelInfo> ReadModelInfo(const ModelFile& file) {
+Result<ModelInfo> ReadModelInfo(const ModelFile& file, Compat compat) {
   REM_ASSIGN_OR_RETURN(const std::string_view architecture, file.GetString("general.architecture"));
   ModelInfo info;
-  info.family = FindFamily(architecture);
+  info.family = FindFamily(architecture, compat);
   if (info.family == nullptr) {
     std::string known;
     for (const Family* family : Families()) {
@@ -21,6 +21,9 @@ Result<ModelInfo> ReadModelInfo(const ModelFile& file) {
   }
   REM_ASSIGN_OR_RETURN(info.shape, ReadHyperparameters(file, *info.family));
   REM_ASSIGN_OR_RETURN(info.tensors, ResolveTensors(file, *info.family, info.shape));
+  if (info.tensors.Global(TensorRole::kLongRopeFactors) != nullptr) {
+    REM_RETURN_IF_ERROR(ReadLongRope(file, *info.family, info.shape).status());
+  }
   return info;
 }
 

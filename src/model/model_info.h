@@ -17,6 +17,6 @@ struct ModelInfo {
 
 // general.architecture, every hyperparameter, every tensor's place and shape. kUnsupported: a
 // well-formed file of an architecture that this build can't run.
-Result<ModelInfo> ReadModelInfo(const ModelFile& file);
+Result<ModelInfo> ReadModelInfo(const ModelFile& file, Compat compat = Compat::kAuthors);
 
 }  // namespace remontoir

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "formats/model_file.h"
 #include "model/model_info.h"
 #include "model/model_loader.h"
 
@@ -11,15 +10,17 @@ namespace remontoir {
 
 // Each at most INT64_MAX.
 struct ModelMemory {
-  int64_t weights_bytes = 0;     // packed, in the kernels' order
-  int64_t mapped_bytes = 0;      // read from the file where they lie: the embedding
-  int64_t activation_bytes = 0;  // for any round of these options; a bound
-  int64_t segment_bytes = 0;     // of a sealed segment; 0: no layer is attended to sparsely
+  int64_t weights_bytes = 0;        // packed, in the kernels' order
+  int64_t mapped_bytes = 0;         // read from the file where they lie: embedding, mapped experts
+  int64_t expert_bytes = 0;         // of the weights: matrices of experts, which might be mapped
+  int64_t mapped_expert_bytes = 0;  // of the mapped bytes: matrices of experts
+  int64_t activation_bytes = 0;     // for any round of these options; a bound
+  int64_t segment_bytes = 0;        // of a sealed segment; 0: no layer is attended to sparsely
 };
 
-// `file` may be open by its header. workers: the threads that will compute. With `float32` weights
-// are packed and computed in it.
-ModelMemory PlanModelMemory(const ModelFile& file, const ModelInfo& info,
-                            const LoadOptions& options, int32_t workers, bool float32);
+// The file may be open by its header. workers: the threads that will compute. With `float32`
+// weights are packed and computed in it; with `experts_mapped` experts' matrices stay in the file.
+ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, int32_t workers,
+                            bool float32, bool experts_mapped);
 
 }  // namespace remontoir

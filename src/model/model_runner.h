@@ -45,6 +45,10 @@ class ModelRunner {
   const RoundLimits& limits() const { return limits_; }
   Backend& backend() { return *backend_; }
   virtual KvStore& kv_store() { return *backend_; }
+  // Null: no experts, or no device.
+  const ExpertLoad* expert_load() const {
+    return backend_ == nullptr ? nullptr : backend_->expert_load();
+  }
   virtual ThreadCosts WorkerCosts() const { return backend_->WorkerCosts(); }
 
  protected:

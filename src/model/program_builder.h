@@ -10,25 +10,46 @@
 
 namespace remontoir {
 
+// Parts that a model lacks stay kNoWeight.
+
+// A matrix, or one an expert, and its bias.
+struct LinearWeights {
+  WeightId matrix = kNoWeight;
+  WeightId bias = kNoWeight;
+};
+
+struct FeedForwardWeights {
+  LinearWeights gate;
+  LinearWeights up;
+  LinearWeights down;
+};
+
 struct LayerWeights {
   WeightId attention_norm = kNoWeight;
-  WeightId query = kNoWeight;
-  WeightId key = kNoWeight;
-  WeightId value = kNoWeight;
-  WeightId query_bias = kNoWeight;
-  WeightId key_bias = kNoWeight;
-  WeightId value_bias = kNoWeight;
-  WeightId query_norm = kNoWeight;  // optional parts stay kNoWeight
+  LinearWeights query;
+  // Latent attention; its matrices up to keys and values are one a head.
+  LinearWeights query_down;
+  WeightId query_down_norm = kNoWeight;
+  LinearWeights query_up;
+  LinearWeights key_value_down;
+  WeightId key_value_down_norm = kNoWeight;
+  WeightId key_up = kNoWeight;
+  WeightId value_up = kNoWeight;
+  LinearWeights key;
+  LinearWeights value;
+  WeightId query_norm = kNoWeight;
   WeightId key_norm = kNoWeight;
-  WeightId attention_output = kNoWeight;
+  WeightId sink_logits = kNoWeight;
+  LinearWeights attention_output;
   WeightId attention_post_norm = kNoWeight;
   WeightId feed_forward_norm = kNoWeight;
   WeightId feed_forward_post_norm = kNoWeight;
-  // Dense: gate, up, down matrices; experts: the same of every expert, and a router.
-  WeightId gate = kNoWeight;
-  WeightId up = kNoWeight;
-  WeightId down = kNoWeight;
-  WeightId router = kNoWeight;
+  FeedForwardWeights dense;
+  LinearWeights router;
+  WeightId choice_bias = kNoWeight;
+  FeedForwardWeights experts;
+  WeightId shared_expert_router = kNoWeight;
+  FeedForwardWeights shared_expert;
 };
 
 struct ModelWeights {

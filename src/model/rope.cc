@@ -34,12 +34,16 @@ RopeParams MakeRope(RopePairing pairing, int32_t rotary_width, const RopeScaling
   rope.pairing = pairing;
   if (scaling.kind == RopeScaling::Kind::kYarn) {
     const double context = scaling.original_context;
-    low = std::floor(TurningIndex(scaling.beta_fast, rotary_width, base, context));
-    high = std::ceil(TurningIndex(scaling.beta_slow, rotary_width, base, context));
+    low = TurningIndex(scaling.beta_fast, rotary_width, base, context);
+    high = TurningIndex(scaling.beta_slow, rotary_width, base, context);
+    if (scaling.yarn_range_is_whole) {
+      low = std::floor(low);
+      high = std::ceil(high);
+    }
     low = std::max(low, 0.0);
     high = std::min(high, rotary_width - 1.0);
-    rope.magnitude =
-        static_cast<float>(scaling.attention_factor * (1 + 0.1 * std::log(scaling.factor)));
+    const double stretch = scaling.score_multiplier > 0 ? 1 : 1 + 0.1 * std::log(scaling.factor);
+    rope.magnitude = static_cast<float>(scaling.attention_factor * stretch);
   }
   for (int32_t i = 0; i < count; ++i) {
     double frequency = std::pow(base, -2.0 * i / rotary_width);

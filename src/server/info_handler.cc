@@ -79,6 +79,7 @@ std::string PlanInfo(const EnginePlan& plan) {
   json.Key("total_bytes").Int(plan.memory.total_bytes);
   json.Key("free_bytes").Int(plan.memory.free_bytes);
   json.Key("mapped_bytes").Int(plan.mapped_bytes);
+  json.Key("mapped_expert_bytes").Int(plan.mapped_expert_bytes);
   json.Key("buckets").BeginArray();
   for (const int32_t tokens : plan.bucket_tokens) {
     json.BeginObject();

@@ -437,6 +437,7 @@ void ServiceImpl::ReplyMetrics(HttpExchange& exchange) {
   if (model_.has_value()) {
     sets.push_back(&model_->engine->metrics());
     sets.push_back(&*room_metrics_);
+    if (const MetricSet* experts = model_->engine->expert_metrics()) sets.push_back(experts);
     alias_labels.push_back({"model_name", model_->names.primary});
   }
   sets.push_back(&process_metrics_);

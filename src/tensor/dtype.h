@@ -24,8 +24,18 @@ enum class DType : uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
+  kTQ1_0,
+  kTQ2_0,
+  kIQ1_S,
+  kIQ1_M,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kNVFP4,
 };
-inline constexpr int kDTypeCount = 16;
+inline constexpr int kDTypeCount = 26;
 
 struct DTypeInfo {
   std::string_view name;   // as public tools spell it: "Q4_1"

@@ -24,14 +24,12 @@ constexpr std::array<std::string_view, 9> kPresWithBos = {"llama3",   "llama-v3"
                                                           "midm-2.0", "lfm2",      "tekken"};
 
 // Control tokens that end a turn in public models, beside the file's own eos and eot.
-constexpr std::array<std::string_view, 14> kEndOfTurnSpellings = {
-    "<|im_end|>",    "<|eot_id|>",
-    "<|eom_id|>",    "<|end|>",
-    "<|endoftext|>", "<|end_of_text|>",
-    "<end_of_turn>", "<turn|>",
-    "<EOT>",         "<|return|>",
-    "<|call|>",      "<|END_OF_TURN_TOKEN|>",
-    "<|role_end|>",  "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
+constexpr std::array<std::string_view, 15> kEndOfTurnSpellings = {
+    "<|im_end|>",    "<|eot_id|>",    "<|eom_id|>",
+    "<|end|>",       "<|endoftext|>", "<|end_of_text|>",
+    "<end_of_turn>", "<turn|>",       "<EOT>",
+    "<|return|>",    "<|call|>",      "<|END_OF_TURN_TOKEN|>",
+    "<|role_end|>",  "<|separator|>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>"};
 
 Status KeyError(std::string_view key, std::string_view what) {
   return InvalidArgument(std::string(key) + ": " + std::string(what));

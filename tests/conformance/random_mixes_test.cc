@@ -29,6 +29,10 @@ constexpr MixCase kCases[] = {
     {"TinyExperts", "tiny-mixtral.q8_0.gguf", ComputeMode::kAuto, 20, 180, 40},
     {"TinyExpertsFloat32", "tiny-mixtral.f16.gguf", ComputeMode::kF32, 5, 180, 40},
     {"TinyWindows", "tiny-gemma3.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinySinks", "tiny-gptoss.mxfp4.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinySharedExpert", "tiny-qwen2moe.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinyDenseBesideExperts", "tiny-grok2-long.f32.gguf", ComputeMode::kAuto, 5, 180, 40},
+    {"TinyLatent", "tiny-deepseek3.q8_0.gguf", ComputeMode::kAuto, 5, 180, 40},
     {"TinyQ4K", "tiny-llamaq.q4_k.gguf", ComputeMode::kAuto, 10, 180, 40},
 };
 

@@ -96,7 +96,8 @@ std::vector<std::vector<TokenId>> TinyPrompts() {
   std::vector<std::vector<TokenId>> prompts;
   for (const int length : {1, 7, 64, 65, 130, 200}) {
     std::vector<TokenId> prompt;
-    for (int i = 0; i < length; ++i) prompt.push_back(TokenId(3 + (i * 37 + length) % 280));
+    // Of the smallest vocabulary, which has 96 tokens.
+    for (int i = 0; i < length; ++i) prompt.push_back(TokenId(3 + (i * 37 + length) % 93));
     prompts.push_back(std::move(prompt));
   }
   return prompts;
@@ -141,7 +142,10 @@ std::string FileName(const testing::TestParamInfo<const char*>& file) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TinySameBits,
                          testing::Values("tiny-llama.f32.gguf", "tiny-llama.q8_0.gguf",
-                                         "tiny-mixtral.q8_0.gguf", "tiny-llamaq.q4_k.gguf"),
+                                         "tiny-mixtral.q8_0.gguf", "tiny-llamaq.q4_k.gguf",
+                                         "tiny-gemma2.f32.gguf", "tiny-gptoss.mxfp4.gguf",
+                                         "tiny-phi3.f32.gguf", "tiny-grok2.q8_0.gguf",
+                                         "tiny-deepseek3.q8_0.gguf"),
                          FileName);
 
 std::vector<std::vector<TokenId>> RealPrompts() {

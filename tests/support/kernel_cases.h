@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <numbers>
 #include <span>
 #include <string>
@@ -27,10 +28,13 @@ struct ProductCase {
   int rows;
 };
 
-inline constexpr DType kAllTypes[] = {DType::kF32,  DType::kF16,    DType::kBF16,   DType::kQ4_0,
-                                      DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,   DType::kQ8_0,
-                                      DType::kQ2_K, DType::kQ3_K,   DType::kQ4_K,   DType::kQ5_K,
-                                      DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4};
+inline constexpr DType kAllTypes[] = {
+    DType::kF32,   DType::kF16,    DType::kBF16,    DType::kQ4_0,   DType::kQ4_1,  DType::kQ5_0,
+    DType::kQ5_1,  DType::kQ8_0,   DType::kQ2_K,    DType::kQ3_K,   DType::kQ4_K,  DType::kQ5_K,
+    DType::kQ6_K,  DType::kIQ4_NL, DType::kIQ4_XS,  DType::kMXFP4,  DType::kTQ1_0, DType::kTQ2_0,
+    DType::kIQ1_S, DType::kIQ1_M,  DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S, DType::kIQ3_XXS,
+    DType::kIQ3_S, DType::kNVFP4};
+static_assert(std::size(kAllTypes) == kDTypeCount);
 
 // Whole and short panels, one block and many, every remainder of the kernels' row tiles.
 inline std::vector<ProductCase> ProductCases() {
@@ -98,41 +102,58 @@ inline std::vector<float> Normals(size_t count, uint64_t seed) {
   return out;
 }
 
+// Where blocks of this type have their half-precision scales; IQ1_M has its one in pieces.
+inline std::vector<int32_t> HalfScalesAt(DType type) {
+  switch (type) {
+    case DType::kQ4_0:
+    case DType::kQ5_0:
+    case DType::kQ8_0:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
+    case DType::kIQ1_S:
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kF16: return {0};
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K: return {0, 2};
+    case DType::kQ2_K: return {80, 82};
+    case DType::kQ3_K: return {108};
+    case DType::kQ6_K: return {208};
+    case DType::kTQ1_0: return {52};
+    case DType::kTQ2_0: return {64};
+    default: return {};
+  }
+}
+
+// Gives a block a half-precision scale, or its `i`-th one; other types keep theirs.
+inline void SetHalfScale(DType type, std::byte* block, size_t i, uint16_t half) {
+  const std::vector<int32_t> places = HalfScalesAt(type);
+  if (i < places.size()) std::memcpy(block + places[i], &half, 2);
+  if (type != DType::kIQ1_M) return;
+  for (int word = 0; word < 4; ++word) {  // on top of four words
+    std::byte& top = block[49 + 2 * word];
+    top = (top & std::byte{15}) | static_cast<std::byte>((half >> 4 * word & 15) << 4);
+  }
+}
+
 // File bytes of `count` weights (a whole number of blocks): any quants, scales of either sign.
 inline std::vector<std::byte> RandomWeights(DType type, int64_t count, uint64_t seed) {
   const CounterRandom random(seed, 2);
   const DTypeInfo& info = Info(type);
   std::vector<std::byte> out(static_cast<size_t>(RowBytes(type, count)));
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(random.Bits(i) >> 13);
-  // Where a block's half-precision scales stand.
-  const std::vector<int32_t> halves = [&]() -> std::vector<int32_t> {
-    switch (type) {
-      case DType::kQ4_0:
-      case DType::kQ5_0:
-      case DType::kQ8_0:
-      case DType::kIQ4_NL:
-      case DType::kIQ4_XS:
-      case DType::kF16: return {0};
-      case DType::kQ4_1:
-      case DType::kQ5_1:
-      case DType::kQ4_K:
-      case DType::kQ5_K: return {0, 2};
-      case DType::kQ2_K: return {80, 82};
-      case DType::kQ3_K: return {108};
-      case DType::kQ6_K: return {208};
-      default: return {};
-    }
-  }();
   for (int64_t b = 0; b < count / info.block_elements; ++b) {
     std::byte* block = out.data() + b * info.block_bytes;
     const auto draw = [&](uint64_t i) {
       return static_cast<float>(random.Uniform((1ULL << 40) + 4 * static_cast<uint64_t>(b) + i) -
                                 0.5);
     };
-    for (size_t i = 0; i < halves.size(); ++i) {
-      const uint16_t half = FloatToHalf(draw(i));
-      std::memcpy(block + halves[i], &half, 2);
-    }
+    for (size_t i = 0; i < 2; ++i) SetHalfScale(type, block, i, FloatToHalf(draw(i)));
     const float value = draw(0);
     if (type == DType::kF32) std::memcpy(block, &value, 4);
     if (type == DType::kBF16) {

@@ -14,9 +14,10 @@ namespace remontoir {
 
 // By PanelFormat.
 inline constexpr DType kTypeOfFormat[] = {
-    DType::kF32,   DType::kF16,  DType::kBF16, DType::kQ8_0, DType::kIQ4_NL, DType::kIQ4_XS,
-    DType::kMXFP4, DType::kQ4_0, DType::kQ4_1, DType::kQ4_K, DType::kQ5_0,   DType::kQ5_1,
-    DType::kQ5_K,  DType::kQ2_K, DType::kQ3_K, DType::kQ6_K};
+    DType::kF32,   DType::kF16,     DType::kBF16, DType::kQ8_0, DType::kIQ4_NL, DType::kIQ4_XS,
+    DType::kMXFP4, DType::kQ4_0,    DType::kQ4_1, DType::kQ4_K, DType::kQ5_0,   DType::kQ5_1,
+    DType::kQ5_K,  DType::kQ2_K,    DType::kQ3_K, DType::kQ6_K, DType::kNVFP4,  DType::kIQ1_M,
+    DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S};
 static_assert(sizeof(kTypeOfFormat) / sizeof(DType) == kPanelFormatCount);
 
 // Runs the table's kernel for panels of this format.

@@ -62,6 +62,12 @@ inline const RowKernel kRowKernels[] = {
        c.table.gelu_tanh_gate(c.In(1), c.In(2), c.width, out);
        return c.Result(out);
      }},
+    {"clamped_swiglu_gate",
+     [](const RowCall& c) {
+       float* out = c.Out();
+       c.table.clamped_swiglu_gate(c.In(1), c.In(2), c.width, out);
+       return c.Result(out);
+     }},
     {"add",
      [](const RowCall& c) {
        float* out = c.InOut(1);

@@ -52,6 +52,19 @@ TEST(BenchOptions, KernelsTakeAnInstructionSetAndAFilter) {
   EXPECT_EQ(options->filter, "Q4_1");
 }
 
+TEST(BenchOptions, AttentionNeedsAModelAlone) {
+  const Result<Invocation> parsed =
+      Parse({"bench", "attention", "--model", "m.gguf", "--text", "t.txt", "--quick", "--json"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  const auto* options = std::get_if<BenchAttentionOptions>(&parsed->command);
+  ASSERT_NE(options, nullptr);
+  EXPECT_EQ(options->file, "m.gguf");
+  EXPECT_EQ(options->text_file, "t.txt");
+  EXPECT_TRUE(options->quick);
+  EXPECT_TRUE(options->json);
+  EXPECT_FALSE(Parse({"bench", "attention", "--quick"}).ok());
+}
+
 TEST(BenchOptions, WhatMakesNoSenseIsRefused) {
   const std::vector<std::vector<const char*>> kCases = {
       {"bench"},

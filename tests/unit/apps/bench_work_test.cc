@@ -56,6 +56,8 @@ TEST(BenchWork, FewRowsReadTheExpertsThatTheyUse) {
   const SequenceRows many = {.first_position = 0, .rows = 20, .logit_rows = 0};
   EXPECT_EQ(WorkOfRound(model, {&one, 1}).weight_bytes, 1200);
   EXPECT_EQ(WorkOfRound(model, {&many, 1}).weight_bytes, 1800);
+  // What the round is known to have read counts.
+  EXPECT_EQ(WorkOfRound(model, {&many, 1}, 0.5).weight_bytes, 1400);
 }
 
 TEST(BenchWork, CeilingTakesTheSlowerOfReadingAndMultiplying) {

@@ -52,6 +52,21 @@ TEST(CommandLine, ReadsTheFlagsOfServing) {
   EXPECT_TRUE(engine.notes.empty());
 }
 
+TEST(CommandLine, ReadsEvalLogits) {
+  const Result<Invocation> invocation =
+      Parse({"eval", "logits", "a.gguf", "--reference", "a.npy", "--tokens", "1,22,333", "--rms",
+             "0.5", "--compute", "f32", "--json"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const auto& eval = std::get<EvalLogitsOptions>(invocation->command);
+  EXPECT_EQ(eval.engine.config.model.file, "a.gguf");
+  EXPECT_EQ(eval.engine.compute, ComputeChoice::kF32);
+  EXPECT_EQ(eval.reference, "a.npy");
+  EXPECT_THAT(eval.tokens, ElementsAre(1, 22, 333));
+  EXPECT_EQ(eval.bounds.rms_relative, 0.5);
+  EXPECT_FALSE(eval.bounds.max_abs.has_value());
+  EXPECT_TRUE(eval.json);
+}
+
 TEST(CommandLine, ReadsRun) {
   const Result<Invocation> invocation = Parse(
       {"run", "a.gguf", "-p", "Hello", "--seed", "7", "--temperature", "0", "--max-tokens", "5"});

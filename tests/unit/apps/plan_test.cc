@@ -128,7 +128,21 @@ TEST(Plan, DoesTheSumsOfAHugeModelFromItsHeaderAlone) {
     EXPECT_EQ(printed.status.code(), StatusCode::kResourceExhausted);
     EXPECT_THAT(printed.status.message(), HasSubstr("needs 1"));
     EXPECT_THAT(printed.status.message(), HasSubstr("the weights alone take 1"));
+    EXPECT_THAT(printed.status.message(), HasSubstr("set engine.experts to mapped"));
   }
+}
+
+TEST(Plan, TellsWhatMappedExpertsCost) {
+  EngineConfig engine;
+  engine.experts = ExpertWeights::kMapped;
+  const Printed mapped = PlanFor(TestData("tiny/tiny-mixtral.q8_0.gguf"), engine);
+  ASSERT_TRUE(mapped.status.ok()) << mapped.status.message();
+  EXPECT_THAT(mapped.text, HasSubstr("\nexperts "));
+  EXPECT_THAT(mapped.text, HasSubstr("\nengine.experts: mapped: "));
+  EXPECT_THAT(PlanFor(TestData("tiny/tiny-llama.f32.gguf"), engine).text,
+              HasSubstr("engine.experts: mapped has no effect, the model has no experts"));
+  EXPECT_THAT(PlanFor(TestData("tiny/tiny-mixtral.q8_0.gguf")).text,
+              Not(HasSubstr("engine.experts")));
 }
 
 TEST(Plan, PrintsTheArithmeticOfWhatDoesNotFit) {

@@ -64,6 +64,22 @@ std::vector<TinyShape> Shapes() {
     s.type = DType::kF16;
     s.fine = true;
   });
+  add("experts with biases, clamped", [](TinyShape& s) {
+    s.experts = 4;
+    s.expert_biases = true;
+    s.gate = GateKind::kClampedSwiglu;
+  });
+  add("a shared expert", [](TinyShape& s) {
+    s.experts = 4;
+    s.shared_expert = true;
+  });
+  add("q8_0 experts with biases, a shared one", [](TinyShape& s) {
+    s.type = DType::kQ8_0;
+    s.experts = 4;
+    s.expert_biases = true;
+    s.shared_expert = true;
+    s.gate = GateKind::kClampedSwiglu;
+  });
   add("q8_0 experts", [](TinyShape& s) {
     s.type = DType::kQ8_0;
     s.experts = 4;

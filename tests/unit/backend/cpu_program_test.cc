@@ -63,6 +63,10 @@ std::vector<Case> Cases() {
       {"query width", false, [](Program* p) { First<AttentionOp>(p).heads = 6; }, "queries"},
       {"attention onto queries", false,
        [](Program* p) { First<AttentionOp>(p).out = First<AttentionOp>(p).queries; }, "queries"},
+      {"rotary place", false, [](Program* p) { First<RopeIntoKvOp>(p).rotary_begin = 8; },
+       "rotated values from 8 on"},
+      {"temperature", false, [](Program* p) { First<AttentionOp>(p).temperature_length = 1; },
+       "temperature length 1"},
       {"gate width", false,
        [=](Program* p) { First<GatedActivationOp>(p).up = First<NormOp>(p).in; }, "stream"},
       {"sum of other rows", false, [](Program* p) { First<AddOp>(p).in = First<LogitsOp>(p).in; },
@@ -73,6 +77,22 @@ std::vector<Case> Cases() {
       {"more experts than planned", true, [](Program* p) { p->experts_used_max = 1; },
        "at most 1 planned"},
       {"router width", true, [](Program* p) { First<RouteOp>(p).experts = 5; }, "routes"},
+      {"uneven expert groups", true, [](Program* p) { First<RouteOp>(p).groups = 3; },
+       "1 of 3 groups"},
+      {"experts of too few groups", true,
+       [](Program* p) {
+         First<RouteOp>(p).groups = 4;
+         First<RouteOp>(p).groups_used = 1;
+       },
+       "2 experts of 1 of 4 groups"},
+      {"choice bias width", true,
+       [](Program* p) {
+         First<RouteOp>(p).score = RouterScore::kSigmoid;
+         First<RouteOp>(p).choice_bias = First<NormOp>(p).weight;
+       },
+       "64 values"},
+      {"choice bias without sigmoids", true,
+       [](Program* p) { First<RouteOp>(p).choice_bias = First<NormOp>(p).weight; }, "sigmoids"},
       {"dense matrix as expert", true,
        [](Program* p) {
          First<GroupedMatMulOp>(p).products[0].weight = First<MatMulOp>(p).products[0].weight;
@@ -80,7 +100,12 @@ std::vector<Case> Cases() {
        "tensor m"},
       {"expert bias", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].bias = First<NormOp>(p).weight; },
-       "biases or fine activations of expert matrices"},
+       "64 values, wanted 384"},
+      {"fine expert activations", true,
+       [](Program* p) { First<GroupedMatMulOp>(p).products[0].fine_activations = true; },
+       "fine activations of expert matrices"},
+      {"sigmoid gate width", true,
+       [](Program* p) { First<SigmoidGateOp>(p).gate = First<NormOp>(p).in; }, "token rows of 1"},
       {"grouped product onto token rows", true,
        [](Program* p) { First<GroupedMatMulOp>(p).products[0].out = First<AddOp>(p).in; },
        "wanted expert rows"},
@@ -94,6 +119,7 @@ TEST(CpuProgram, RefusesWhatDoesntFitByName) {
     SCOPED_TRACE(c.name);
     TinyShape shape;
     shape.experts = c.experts ? 4 : 0;
+    shape.shared_expert = c.experts;
     const TinyModel model(shape);
     CpuBackendOptions options;
     options.threads = 1;

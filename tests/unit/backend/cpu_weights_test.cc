@@ -283,6 +283,16 @@ TEST(CpuWeights, PackedBytesAreThoseOfThePackingVersion) {
       {DType::kIQ4_NL, "c85104ddd16a5a3e7e008c9e7542bd65"},
       {DType::kIQ4_XS, "8ed53319276c2be7d62c882974bc73eb"},
       {DType::kMXFP4, "49aff9e0aa77446aa08dfef4bdaea5fb"},
+      {DType::kTQ1_0, "b182ec182666a70a70e8fb6c324e293e"},
+      {DType::kTQ2_0, "9d956c9b96d2bb1301f5affddce85c59"},
+      {DType::kIQ1_S, "c1b8f88685d4b9d85f292aed6f28e5fb"},
+      {DType::kIQ1_M, "22e03f387b5204d123097f00de2e4ae5"},
+      {DType::kIQ2_XXS, "ff1a968d5e765cbeea97507cbba2dddc"},
+      {DType::kIQ2_XS, "af2ca5e5143cdbcc70ae9c438716c31c"},
+      {DType::kIQ2_S, "ad84bf79a06817eca762ce7e48e4ad3d"},
+      {DType::kIQ3_XXS, "ce9524941596bf9b78f6d66cdcb94ea0"},
+      {DType::kIQ3_S, "cde3cecc692157fece931df3b2fd96cb"},
+      {DType::kNVFP4, "7af2207deb2978bf5e938bb2e74cad41"},
   };
   ASSERT_EQ(std::size(kCases), std::size(kAllTypes));
   for (const auto& test : kCases) {

@@ -135,12 +135,14 @@ class Products {
     GroupedMatMulOp up{.in = in, .products = {}, .product_count = 1};
     up.products[0] = {.weight = Matrix(backend, shape_.expert_type, shape_.expert_width,
                                        shape_.in_width, shape_.experts),
-                      .out = inner};
+                      .out = inner,
+                      .bias = ExpertBias(backend, shape_.expert_width)};
     program->operations.push_back(up);
     GroupedMatMulOp down{.in = inner, .products = {}, .product_count = 1};
     down.products[0] = {.weight = Matrix(backend, shape_.expert_type, shape_.out_widths[1],
                                          shape_.expert_width, shape_.experts),
-                        .out = outer};
+                        .out = outer,
+                        .bias = ExpertBias(backend, shape_.out_widths[1])};
     program->operations.push_back(down);
     program->operations.push_back(ExpertCombineOp{outer, combined});
   }
@@ -179,6 +181,9 @@ class Products {
     const auto id = backend.AddVector(View(DType::kF32, 1, width, 1, 1), "v");
     REM_CHECK(id.ok(), id.status().message());
     return *id;
+  }
+  WeightId ExpertBias(Backend& backend, int64_t width) {
+    return shape_.biases ? Vector(backend, width * shape_.experts) : kNoWeight;
   }
   WeightId Embedding(Backend& backend) {
     const auto id =

@@ -40,7 +40,9 @@ struct TinyShape {
   bool sinks = false;
   bool biases = false;
   bool head_norms = false;  // of queries and keys
-  bool fine = false;        // keys, values, the way down and the head take fine activations
+  bool expert_biases = false;
+  bool shared_expert = false;  // as wide as the others, behind a gate of its own
+  bool fine = false;           // keys, values, the way down and the head take fine activations
   GateKind gate = GateKind::kSilu;
   RopePairing pairing = RopePairing::kInterleaved;
 };
@@ -84,7 +86,8 @@ class TinyModel {
   using Row = std::vector<double>;
   struct Layer {
     const TinyTensor *attention_norm, *query, *key, *value, *query_bias, *query_norm, *key_norm,
-        *sinks, *output, *feed_forward_norm, *router, *gate, *up, *down;
+        *sinks, *output, *feed_forward_norm, *router, *gate, *up, *down, *gate_bias, *up_bias,
+        *down_bias, *shared_router, *shared_gate, *shared_up, *shared_down;
   };
   struct Activations;
 
@@ -94,9 +97,15 @@ class TinyModel {
   void AddAttention(Backend& backend, int32_t index, const Activations& a, Program* program) const;
   void AddFeedForward(Backend& backend, const Layer& layer, const Activations& a,
                       Program* program) const;
+  void AddExperts(Backend& backend, const Layer& layer, const Activations& a,
+                  Program* program) const;
+  void AddSharedExpert(Backend& backend, const Layer& layer, const Activations& a,
+                       Program* program) const;
   Row Attend(const Layer& layer, int32_t window, const std::vector<Row>& keys,
              const std::vector<Row>& values, const Row& query) const;
   Row FeedForward(const Layer& layer, const Row& in) const;
+  double Gated(double gate, double up) const;
+  Row SharedExpert(const Layer& layer, const Row& in) const;
   void Rope(Row* row, int32_t heads, size_t position) const;
   std::vector<float> Frequencies() const;
 
@@ -183,13 +192,25 @@ inline TinyModel::Layer TinyModel::MakeLayer() {
   layer.gate = Matrix(s.feed_forward, s.width, experts);
   layer.up = Matrix(s.feed_forward, s.width, experts);
   layer.down = Matrix(s.width, s.feed_forward, experts);
+  if (s.expert_biases) {
+    layer.gate_bias = Vector(s.feed_forward * experts, 0);
+    layer.up_bias = Vector(s.feed_forward * experts, 0);
+    layer.down_bias = Vector(s.width * experts, 0);
+  }
+  if (s.shared_expert) {
+    layer.shared_router = Matrix(1, s.width, 1);
+    layer.shared_gate = Matrix(s.feed_forward, s.width, 1);
+    layer.shared_up = Matrix(s.feed_forward, s.width, 1);
+    layer.shared_down = Matrix(s.width, s.feed_forward, 1);
+  }
   return layer;
 }
 
 // --- The program ---
 
 struct TinyModel::Activations {
-  ActivationId stream, normed, queries, keys, values, attended, projected, gate, up, routes, part;
+  ActivationId stream, normed, queries, keys, values, attended, projected, gate, up, routes, part,
+      shared_route, shared_gate, shared_up, shared_out;
 };
 
 inline WeightId MustHave(Result<WeightId> weight) {
@@ -265,25 +286,53 @@ inline void TinyModel::AddFeedForward(Backend& backend, const Layer& layer, cons
     out.products[0] = {matrix(layer.down), a.projected, kNoWeight, s.fine};
     ops.push_back(out);
   } else {
-    const auto experts = [&](const TinyTensor* t) {
-      return MustHave(backend.AddExpertMatrices(t->view, "e"));
-    };
-    MatMulOp router{a.normed, {}, 1};
-    router.products[0] = {MustHave(backend.AddMatrix(layer.router->view, "router")), a.routes,
-                          kNoWeight};
-    ops.push_back(router);
-    ops.push_back(RouteOp{a.routes, s.experts, s.experts_used, true});
-    GroupedMatMulOp in{a.normed, {}, 2};
-    in.products[0] = {experts(layer.gate), a.gate, kNoWeight};
-    in.products[1] = {experts(layer.up), a.up, kNoWeight};
-    ops.push_back(in);
-    ops.push_back(GatedActivationOp{a.gate, a.up, a.gate, s.gate});
-    GroupedMatMulOp out{a.gate, {}, 1};
-    out.products[0] = {experts(layer.down), a.part, kNoWeight};
-    ops.push_back(out);
-    ops.push_back(ExpertCombineOp{a.part, a.projected});
+    AddExperts(backend, layer, a, program);
+    if (s.shared_expert) AddSharedExpert(backend, layer, a, program);
   }
   ops.push_back(AddOp{a.projected, a.stream});
+}
+
+inline void TinyModel::AddExperts(Backend& backend, const Layer& layer, const Activations& a,
+                                  Program* program) const {
+  const TinyShape& s = shape_;
+  auto& ops = program->operations;
+  const auto experts = [&](const TinyTensor* t) {
+    return MustHave(backend.AddExpertMatrices(t->view, "e"));
+  };
+  const auto bias = [&](const TinyTensor* t) {
+    return t == nullptr ? kNoWeight : MustHave(backend.AddVector(t->view, "b"));
+  };
+  MatMulOp router{a.normed, {}, 1};
+  router.products[0] = {MustHave(backend.AddMatrix(layer.router->view, "router")), a.routes,
+                        kNoWeight};
+  ops.push_back(router);
+  ops.push_back(RouteOp{a.routes, s.experts, s.experts_used, true});
+  GroupedMatMulOp in{a.normed, {}, 2};
+  in.products[0] = {experts(layer.gate), a.gate, bias(layer.gate_bias)};
+  in.products[1] = {experts(layer.up), a.up, bias(layer.up_bias)};
+  ops.push_back(in);
+  ops.push_back(GatedActivationOp{a.gate, a.up, a.gate, s.gate});
+  GroupedMatMulOp out{a.gate, {}, 1};
+  out.products[0] = {experts(layer.down), a.part, bias(layer.down_bias)};
+  ops.push_back(out);
+  ops.push_back(ExpertCombineOp{a.part, a.projected});
+}
+
+inline void TinyModel::AddSharedExpert(Backend& backend, const Layer& layer, const Activations& a,
+                                       Program* program) const {
+  auto& ops = program->operations;
+  const auto product = [&](const TinyTensor* t, ActivationId out) {
+    return MatMulOp::Product{MustHave(backend.AddMatrix(t->view, "s")), out, kNoWeight};
+  };
+  ops.push_back(
+      MatMulOp{a.normed,
+               {product(layer.shared_gate, a.shared_gate), product(layer.shared_up, a.shared_up)},
+               2});
+  ops.push_back(GatedActivationOp{a.shared_gate, a.shared_up, a.shared_gate, shape_.gate});
+  ops.push_back(MatMulOp{a.shared_gate, {product(layer.shared_down, a.shared_out)}, 1});
+  ops.push_back(MatMulOp{a.normed, {product(layer.shared_router, a.shared_route)}, 1});
+  ops.push_back(SigmoidGateOp{a.shared_route, a.shared_out});
+  ops.push_back(AddOp{a.shared_out, a.projected});
 }
 
 inline Program TinyModel::Load(Backend& backend) const {
@@ -304,6 +353,12 @@ inline Program TinyModel::Load(Backend& backend) const {
   a.up = program.AddActivation("up", s.feed_forward, inner);
   a.routes = program.AddActivation("routes", std::max(1, s.experts));
   a.part = program.AddActivation("part", s.width, inner);
+  if (s.shared_expert) {
+    a.shared_route = program.AddActivation("shared route", 1);
+    a.shared_gate = program.AddActivation("shared gate", s.feed_forward);
+    a.shared_up = program.AddActivation("shared up", s.feed_forward);
+    a.shared_out = program.AddActivation("shared out", s.width);
+  }
   const ActivationId last = program.AddActivation("last", s.width, RowSpace::kLogits);
   program.operations.push_back(
       EmbedOp{MustHave(backend.AddEmbedding(embedding_->view, "embedding")), a.stream, 0.5F});
@@ -390,6 +445,32 @@ inline TinyModel::Row TinyModel::Attend(const Layer& layer, int32_t window,
   return out;
 }
 
+inline double TinyModel::Gated(double gate, double up) const {
+  switch (shape_.gate) {
+    case GateKind::kSilu: return gate / (1 + std::exp(-gate)) * up;
+    case GateKind::kGeluTanh: {
+      const double u = std::sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate);
+      return gate / 2 * (1 + std::tanh(u)) * up;
+    }
+    case GateKind::kClampedSwiglu: {
+      const double x = std::min(gate, 7.0);
+      return x / (1 + std::exp(-1.702 * x)) * (std::clamp(up, -7.0, 7.0) + 1);
+    }
+  }
+  return 0;
+}
+
+inline TinyModel::Row TinyModel::SharedExpert(const Layer& layer, const Row& in) const {
+  const TinyShape& s = shape_;
+  Row inner = Times(*layer.shared_gate, in, 0, s.feed_forward);
+  const Row up = Times(*layer.shared_up, in, 0, s.feed_forward);
+  for (size_t i = 0; i < inner.size(); ++i) inner[i] = Gated(inner[i], up[i]);
+  Row out = Times(*layer.shared_down, inner, 0, s.width);
+  const double share = 1 / (1 + std::exp(-Times(*layer.shared_router, in, 0, 1)[0]));
+  for (double& x : out) x *= share;
+  return out;
+}
+
 inline TinyModel::Row TinyModel::FeedForward(const Layer& layer, const Row& in) const {
   const TinyShape& s = shape_;
   std::vector<std::pair<double, int64_t>> chosen = {{1.0, 0}};
@@ -406,17 +487,20 @@ inline TinyModel::Row TinyModel::FeedForward(const Layer& layer, const Row& in) 
     for (const auto& [weight, e] : chosen) total += weight;
     for (auto& [weight, e] : chosen) weight /= total;
   }
-  Row out(in.size());
-  for (const auto& [weight, e] : chosen) {
-    Row gate = Times(*layer.gate, in, e * s.feed_forward, s.feed_forward);
-    const Row up = Times(*layer.up, in, e * s.feed_forward, s.feed_forward);
-    for (size_t i = 0; i < gate.size(); ++i) {
-      const double x = gate[i];
-      const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
-      gate[i] =
-          up[i] * (s.gate == GateKind::kSilu ? x / (1 + std::exp(-x)) : x / 2 * (1 + std::tanh(u)));
+  const auto times = [&](const TinyTensor* matrix, const TinyTensor* bias, const Row& row,
+                         int64_t expert, int64_t rows) {
+    Row product = Times(*matrix, row, expert * rows, rows);
+    for (size_t i = 0; bias != nullptr && i < product.size(); ++i) {
+      product[i] += bias->values[static_cast<size_t>(expert * rows) + i];
     }
-    const Row part = Times(*layer.down, gate, e * s.width, s.width);
+    return product;
+  };
+  Row out = s.shared_expert ? SharedExpert(layer, in) : Row(in.size());
+  for (const auto& [weight, e] : chosen) {
+    Row gate = times(layer.gate, layer.gate_bias, in, e, s.feed_forward);
+    const Row up = times(layer.up, layer.up_bias, in, e, s.feed_forward);
+    for (size_t i = 0; i < gate.size(); ++i) gate[i] = Gated(gate[i], up[i]);
+    const Row part = times(layer.down, layer.down_bias, gate, e, s.width);
     for (size_t i = 0; i < out.size(); ++i) out[i] += weight * part[i];
   }
   return out;

@@ -42,6 +42,7 @@ engine:
   queue_max: 3
   ttft_slo_ms: 1500
   single_when_not_streaming: true
+  experts: mapped
 kv_cache:
   memory: 1.5 GiB
   type: bf16
@@ -74,6 +75,7 @@ telemetry:
   EXPECT_EQ(config.dynamic_batching.min_window_ms, 20.5);
   EXPECT_EQ(config.engine.ttft_slo_ms, 1500);
   EXPECT_TRUE(config.engine.single_when_not_streaming);
+  EXPECT_EQ(config.engine.experts, ExpertWeights::kMapped);
   EXPECT_EQ(config.telemetry.log_level, LogVerbosity::kError);
   EXPECT_EQ(config.telemetry.arrival_log, "arrivals.csv");
   EXPECT_EQ(config.telemetry.arrival_log_bytes_max, 2 << 20);

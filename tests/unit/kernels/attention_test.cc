@@ -23,6 +23,7 @@ struct AttentionCase {
   int window = 0;
   float soft_cap = 0;
   bool sink = false;
+  float score_factor_step = 0;  // from one position's score factor to the next one's
 };
 
 constexpr AttentionCase kCases[] = {
@@ -48,6 +49,9 @@ constexpr AttentionCase kCases[] = {
     {"q8_0_window_across_a_partial", DType::kQ8_0, 64, 96, 2, 4, 1100, 100},
     {"all_of_it_in_q8_0", DType::kQ8_0, 48, 48, 4, 8, 1500, 1100, 30, true},
     {"all_of_it", DType::kBF16, 48, 48, 4, 8, 1500, 1100, 30, true},
+    {"score_factors", DType::kF32, 64, 64, 3, 6, 200, 0, 0, false, 0.125F},
+    {"score_factors_of_whole_blocks", DType::kF16, 64, 64, 2, 4, 1100, 0, 0, false, 0.125F},
+    {"score_factors_after_a_cap", DType::kBF16, 64, 64, 3, 8, 300, 0, 5, false, 0.125F},
 };
 
 // The pages of one head. What no token was stored to is NaN in every type.
@@ -101,6 +105,7 @@ struct Row {
   int32_t begin;
   int32_t end;
   float sink;
+  float score_factor;
 };
 
 std::vector<Row> Rows(const AttentionCase& c) {
@@ -111,7 +116,8 @@ std::vector<Row> Rows(const AttentionCase& c) {
     for (int h = 0; h < c.heads; ++h) {
       const auto seed = static_cast<uint64_t>(p * c.heads + h);
       rows.push_back({Normals(static_cast<size_t>(c.key_width), seed), begin, end,
-                      static_cast<float>(h) - 1.5F});
+                      static_cast<float>(h) - 1.5F,
+                      1 + static_cast<float>(p) * c.score_factor_step});
     }
   }
   return rows;
@@ -127,7 +133,7 @@ std::vector<float> Attend(const KernelTable& table, const AttentionCase& c, cons
   int32_t begin = c.keys;
   int32_t end = 0;
   for (const Row& row : rows) {
-    inputs.push_back({row.query.data(), row.begin, row.end});
+    inputs.push_back({row.query.data(), row.begin, row.end, row.score_factor});
     begin = std::min(begin, row.begin);
     end = std::max(end, row.end);
   }
@@ -179,6 +185,7 @@ std::vector<double> DenseReference(const AttentionCase& c, const Row& row) {
     score *= static_cast<double>(ScaleOf(c));
     const auto cap = static_cast<double>(c.soft_cap);
     if (cap != 0) score = cap * std::tanh(score / cap);
+    score *= static_cast<double>(row.score_factor);
     scores.push_back(score);
     max = std::max(max, score);
   }
@@ -269,6 +276,58 @@ TEST_P(Attention, OfEarlierRowsIgnoresLaterKeys) {
     EXPECT_EQ(Bits(out.data(), earlier * width), Bits(clean.data(), earlier * width))
         << table->name;
     EXPECT_TRUE(std::isnan(out.back())) << table->name;
+  }
+}
+
+// Panels here and there, at most a partial of them, and the pages that they would make.
+TEST_P(Attention, OfPanelsHasTheBitsOfThePagesTheyWouldMake) {
+  std::vector<KeyPanel> panels;
+  AttentionCase packed = case_;
+  packed.keys = 0;
+  Pages copy = pages_;
+  for (int panel = 0; (panel + 1) * kKvPanelKeys <= case_.keys; ++panel) {
+    if (panel % 3 == 1 || packed.keys == kKvPartialKeys) continue;
+    const KeyBlock page = pages_.Block(panel / kTilePanels);
+    panels.push_back({page.keys, page.values, panel % kTilePanels * kKvPanelKeys});
+    for (int i = 0; i < kKvPanelKeys; ++i) {
+      const int key = panel * kKvPanelKeys + i;
+      copy.Store(ScalarKernels(), case_, packed.keys++, Pages::Key(case_, key),
+                 Pages::Value(case_, key));
+    }
+  }
+  std::vector<AttentionRow> rows;
+  for (const Row& row : rows_) {
+    const auto r = static_cast<int>(rows.size());
+    rows.push_back({row.query.data(), r % 7, std::max(0, packed.keys - 3 * (r % 5))});
+  }
+  std::vector<KeyBlock> blocks;
+  for (int b = 0; b * kKvPageTokens < packed.keys; ++b) blocks.push_back(copy.Block(b));
+  const auto width = static_cast<size_t>(case_.value_width);
+  AttentionPartial work{};
+  work.rows = rows.data();
+  work.row_count = static_cast<int>(rows.size());
+  work.key_width = case_.key_width;
+  work.value_width = case_.value_width;
+  work.scale = ScaleOf(case_);
+  work.soft_cap = case_.soft_cap;
+  const auto run = [&](const KernelTable& table, bool in_panels) {
+    std::vector<SoftmaxState> states(rows.size());
+    std::vector<float> sums(rows.size() * width, NAN);
+    work.states = states.data();
+    work.sums = sums.data();
+    work.blocks = blocks.data();
+    work.block_count = static_cast<int>(blocks.size());
+    work.panels = in_panels ? panels.data() : nullptr;
+    work.panel_count = static_cast<int>(panels.size());
+    table.attention_partial[static_cast<size_t>(case_.type)](work);
+    for (const SoftmaxState& state : states) sums.insert(sums.end(), {state.max, state.sum});
+    return Bits(sums);
+  };
+  if (panels.empty()) return;  // a case of fewer keys than a panel has
+  const auto expected = run(ScalarKernels(), false);
+  for (const KernelTable* table : RunnableTables()) {
+    EXPECT_EQ(run(*table, false), expected) << table->name;
+    EXPECT_EQ(run(*table, true), expected) << table->name;
   }
 }
 

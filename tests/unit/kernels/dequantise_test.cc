@@ -34,7 +34,10 @@ INSTANTIATE_TEST_SUITE_P(Types, DequantiseVectors,
                          testing::Values(DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
                                          DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2_K,
                                          DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K,
-                                         DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4),
+                                         DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4,
+                                         DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S, DType::kIQ1_M,
+                                         DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,
+                                         DType::kIQ3_XXS, DType::kIQ3_S, DType::kNVFP4),
                          [](const auto& type) { return std::string(Info(type.param).name); });
 
 TEST(Dequantise, CopiesF32AsItIs) {

@@ -189,8 +189,16 @@ TEST(GuardedRouting, StaysInsideItsArrays) {
     for (const GuardSide side : kGuardSides) {
       GuardedArrays arrays(side);
       const int used = std::min(experts, 2);
-      RouteRow(arrays.In(Normals(static_cast<size_t>(experts), 3)), experts, used, true,
-               arrays.Out<int32_t>(static_cast<size_t>(used)),
+      const auto count = static_cast<size_t>(experts);
+      const int groups = experts == 8 ? 4 : 1;
+      RouteRow({.experts = experts,
+                .used = used,
+                .score = RouterScore::kSigmoid,
+                .soft_cap = 5,
+                .groups = groups,
+                .groups_used = (groups + 1) / 2,
+                .bias = arrays.In(Normals(count, 4))},
+               arrays.InOut(Normals(count, 3)), arrays.Out<int32_t>(static_cast<size_t>(used)),
                arrays.Out<float>(static_cast<size_t>(used)));
       EXPECT_TRUE(arrays.surroundings_intact());
     }

@@ -232,7 +232,10 @@ INSTANTIATE_TEST_SUITE_P(Types, WeightBlocks,
                          testing::Values(DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
                                          DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                          DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL, DType::kIQ4_XS,
-                                         DType::kMXFP4),
+                                         DType::kMXFP4, DType::kTQ1_0, DType::kTQ2_0, DType::kIQ1_S,
+                                         DType::kIQ1_M, DType::kIQ2_XXS, DType::kIQ2_XS,
+                                         DType::kIQ2_S, DType::kIQ3_XXS, DType::kIQ3_S,
+                                         DType::kNVFP4),
                          [](const auto& type) { return std::string(Info(type.param).name); });
 
 // The largest products that 16-bit sums meet: every weight and activation at its extreme.
@@ -242,15 +245,12 @@ TEST(Product, SumsExtremesWithoutOverflow) {
     const ProductCase c = {type, 16, 512, 2};
     for (const unsigned char fill : {0x00, 0x80, 0x88, 0x7f, 0xff}) {
       auto weights = RandomWeights(type, c.out_width * c.in_width, 1);
-      const auto scales = weights;
       std::memset(weights.data(), fill, weights.size());
-      // Keep the half-precision scales finite: put the drawn scales back where fill makes NaN.
+      // Scales stay finite where fill makes NaN.
       const auto size = static_cast<size_t>(Info(type).block_bytes);
       for (size_t b = 0; b < weights.size(); b += size) {
-        const size_t tail =
-            type == DType::kQ2_K || type == DType::kQ3_K || type == DType::kQ6_K ? 4 : 0;
-        if (tail != 0) std::memcpy(&weights[b + size - tail], &scales[b + size - tail], tail);
-        if (tail == 0) std::memcpy(&weights[b], &scales[b], type == DType::kMXFP4 ? 1 : 4);
+        for (size_t i = 0; i < 2; ++i) SetHalfScale(type, &weights[b], i, FloatToHalf(0.37F));
+        if (type == DType::kMXFP4) weights[b] = std::byte{124};
       }
       const Packed packed(c, weights, false);
       const std::vector<float> in = [] {

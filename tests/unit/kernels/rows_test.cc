@@ -66,6 +66,18 @@ const RowOperation kOperations[] = {
      },
      // Far in the negative tail e^(-2u) magnifies the rounding of u.
      3e-5, 1e-10},
+    {"clamped_swiglu_gate",
+     [](const KernelTable& t, const std::vector<float>& a, const std::vector<float>& b) {
+       std::vector<float> out(a.size());
+       t.clamped_swiglu_gate(a.data(), b.data(), Size(a), out.data());
+       return out;
+     },
+     [](double a, double b) {
+       const double gate = std::min(a, 7.0);
+       return gate / (1 + std::exp(-1.702 * gate)) * (std::clamp(b, -7.0, 7.0) + 1);
+     },
+     // Rounding 1.702 g moves e^(-1.702 g) by as many parts as the exponent has units.
+     2e-5, 1e-8},
     {"add",
      [](const KernelTable& t, const std::vector<float>& a, const std::vector<float>& b) {
        std::vector<float> out = a;

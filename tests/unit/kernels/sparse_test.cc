@@ -437,7 +437,7 @@ TEST(SparseKernels, ChosenPanelsAreAttendedToExactly) {
       ScalarKernels().store_value(values[i].data(), c.value_width, c.type, slot,
                                   value_memory.data() + i / 64 * value_bytes);
     }
-    std::vector<KeyPanel> panels;
+    std::vector<SealedPanel> panels;
     for (size_t p = 0; p < static_cast<size_t>(c.panels); ++p) {
       panels.push_back(
           {key_memory.data() + p * key_bytes / 4, value_memory.data() + p * value_bytes / 4});

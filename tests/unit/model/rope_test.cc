@@ -46,6 +46,22 @@ TEST(MakeRope, YarnKeepsFastDimensionsAndStretchesSlowOnes) {
   EXPECT_FLOAT_EQ(rope.magnitude, static_cast<float>(1 + 0.1 * std::log(4.0)));
 }
 
+TEST(MakeRope, YarnBlendsFromWhereItsFormulaSaysWithoutRounding) {
+  RopeScaling scaling = {
+      .kind = RopeScaling::Kind::kYarn, .base = 150000, .factor = 4, .original_context = 64};
+  const auto blended = [&scaling](bool whole) {
+    scaling.yarn_range_is_whole = whole;
+    return MakeRope(RopePairing::kHalves, 16, scaling, {}, {}).frequencies;
+  };
+  // The range is 0 ... 16 log(64 / 2 pi) / (2 log 150000) = 1.5577, or 0 ... 2.
+  const double plain = std::pow(150000.0, -2.0 / 16);
+  for (const bool whole : {false, true}) {
+    const double ramp =
+        1 / (whole ? 2 : 16 * std::log(64 / 6.283185307) / (2 * std::log(150000.0)));
+    EXPECT_FLOAT_EQ(blended(whole)[1], static_cast<float>(plain / 4 * ramp + plain * (1 - ramp)));
+  }
+}
+
 TEST(MakeRope, TheUsersStretchComesOnTop) {
   const RopeParams rope = Make({.base = 1000}, {}, {.freq_scale = 0.5, .base_scale = 10});
   EXPECT_FLOAT_EQ(rope.frequencies[0], 0.5F);

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "backend/expert_load.h"
 #include "base/thread_counters.h"
 #include "engine/engine_metrics.h"
 #include "metrics/exposition.h"
@@ -225,7 +226,9 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   const RoomMetrics room((EnginePlan()));
   const ProcessMetrics process("1.2.3", /*started=*/0);
   std::vector<std::string> rows;
-  for (const MetricSet* set : std::array<const MetricSet*, 4>{&server, &engine, &room, &process}) {
+  const ExpertLoad experts(std::array{0, 1}, 8);
+  for (const MetricSet* set :
+       std::array<const MetricSet*, 5>{&server, &engine, &room, &experts, &process}) {
     for (const MetricFamily& family : set->families()) rows.push_back(RowOf(family));
   }
   std::ifstream file(REMONTOIR_SOURCE_DIR "/docs/metrics.md");

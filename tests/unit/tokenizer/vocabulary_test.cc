@@ -79,6 +79,14 @@ TEST(Vocabulary, EndsGenerationAtControlTokensSpelledLikeTurnEnds) {
   EXPECT_FALSE(vocabulary->IsEndOfGeneration(TokenId{5}));  // <|eot_id|>, but a normal token
 }
 
+TEST(Vocabulary, EndsGenerationWhereGrok2EndsATurn) {
+  VocabularyData data = Small();
+  data.tokens[4] = "<|separator|>";
+  const Result<Vocabulary> vocabulary = Vocabulary::Create(std::move(data));
+  ASSERT_TRUE(vocabulary.ok());
+  EXPECT_TRUE(vocabulary->IsEndOfGeneration(TokenId{4}));
+}
+
 TEST(Vocabulary, AddsBosWhereModelsOfTheKindExpectIt) {
   const struct {
     const char* model;

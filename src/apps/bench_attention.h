@@ -1,0 +1,16 @@
+// `remontoir bench attention`: exact, masked and sparse attention on a model's own queries, keys
+// and values.
+#pragma once
+
+#include <cstdio>
+
+#include "apps/bench_options.h"
+#include "base/status.h"
+
+namespace remontoir {
+
+// Reads a text with the model and times one layer's attention on one thread, in thread seconds.
+// With options.json one object alone on `out`; notes go to stderr.
+Status BenchAttention(const BenchAttentionOptions& options, std::FILE* out);
+
+}  // namespace remontoir
