@@ -30,8 +30,8 @@ enum class ComputeMode : uint8_t {
   kF32,   // everything in float32, for conformance
 };
 
-// Sparse attention: backend/sparse_attention.h says what it computes. Layers with a window or a
-// soft cap stay exact.
+// Sparse attention: backend/sparse_attention.h says what it computes. Layers with a window, a
+// soft cap, sink logits or a temperature by position stay exact.
 struct SparseAttentionOptions {
   int32_t engage_at = 0;  // rows from this position on, 0: none
   float epsilon = 0.1F;   // above 0

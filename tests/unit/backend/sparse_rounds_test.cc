@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "backend/cpu_sparse_attention.h"
 #include "tests/support/bits.h"
 #include "tests/unit/backend/rounds.h"
 #include "tests/unit/backend/tiny_model.h"
@@ -135,7 +136,29 @@ TEST(SparseRounds, SayWhatTheyRead) {
   EXPECT_LE(readings.residual_max, 0.2F);
 }
 
-TEST(SparseRounds, LayersWithAWindowOrASoftCapStayExact) {
+TEST(SparseRounds, OnlyPlainLayersHaveAPartOfASealedSegment) {
+  const struct {
+    const char* what;
+    AttentionOp op;
+    bool sparse;
+  } kCases[] = {
+      {"plain", {}, true},
+      {"window", {.window = 4096}, false},
+      {"soft cap", {.soft_cap = 30}, false},
+      {"sink logits", {.sink_logits = WeightId{3}}, false},
+      {"temperature", {.temperature_length = 8192}, false},
+  };
+  const KvLayout layout({{2, 32, 16, DType::kF16, 0}});
+  for (const auto& c : kCases) {
+    Program program;
+    program.operations.emplace_back(c.op);
+    const SealedLayout sealed = SealedLayoutOf(program, layout, 16);
+    EXPECT_EQ(sealed.has(0), c.sparse) << c.what;
+    EXPECT_EQ(sealed.segment_bytes() > 0, c.sparse) << c.what;
+  }
+}
+
+TEST(SparseRounds, AModelWithoutPlainLayersIsExactBitForBit) {
   TinyShape shape = ShapeOf(DType::kF16);
   shape.soft_cap = 5;
   const TinyModel model(shape);
