@@ -229,7 +229,7 @@ TEST(EnginePlanPage, ShowsThePlanToThoseWithAKey) {
       R"("round_tokens_max":512,"kv_type":"q8_0","page_tokens":64,"page_bytes":1000,)"
       R"("arena_pages":3,"dynamic_pages_max":4,"weights_bytes":100,"activation_bytes":20,)"
       R"("arena_bytes":3000,"dynamic_bytes_max":4000,"total_bytes":7120,"free_bytes":9000,)"
-      R"("mapped_bytes":7,"buckets":[{"tokens":4096,"capacity":32},{"tokens":8192,"capacity":32}],)"
+      R"("mapped_bytes":7,"mapped_expert_bytes":0,"buckets":[{"tokens":4096,"capacity":32},{"tokens":8192,"capacity":32}],)"
       R"("notes":["16384 is dropped"],"kv_memory":{"state":"prefaulted","bytes":3072,)"
       R"("locked_bytes":0,"prefaulted_bytes":3072,"plain_bytes":0,"huge_bytes":2048,)"
       R"("notes":["not locked"]}})");
