@@ -1,4 +1,4 @@
-// CLI11 stays in this file and the *_flags.cc beside it: flags become configuration keys and plain options.
+// CLI11 stays here and in *_flags.cc: flags become configuration keys and plain options.
 #include "apps/command_line.h"
 
 #include <CLI/CLI.hpp>
