@@ -12,7 +12,7 @@ LoadedModel Open(const std::string& path, bool mapped) {
   LoadEngineOptions options;
   options.backend = {.threads = 0, .compute = ComputeMode::kF32, .experts_mapped = mapped};
   options.engine.sequences_max = 2;
-  options.context_max = 1024;
+  options.context_max = 4160;
   auto file = ModelFile::Open(path);
   REM_CHECK(file.ok(), file.status().message() + " (scripts/make_upcycled makes it)");
   auto model = OpenModel(std::move(*file), options, nullptr);
