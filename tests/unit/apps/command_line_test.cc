@@ -67,6 +67,22 @@ TEST(CommandLine, ReadsEvalLogits) {
   EXPECT_TRUE(eval.json);
 }
 
+TEST(CommandLine, ReadsEvalLongContext) {
+  const Result<Invocation> invocation =
+      Parse({"eval", "longcontext", "a.gguf", "--text", "t.txt", "--context", "32768",
+             "--rope-base-scale", "4", "--epsilon", "0.2", "--block-keys", "32", "--decode", "9"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const auto& eval = std::get<EvalLongContextOptions>(invocation->command);
+  EXPECT_EQ(eval.model, "a.gguf");
+  EXPECT_EQ(eval.text_file, "t.txt");
+  EXPECT_EQ(eval.context, 32768);
+  EXPECT_EQ(eval.rope_base_scale, 4);
+  EXPECT_EQ(eval.epsilon, 0.2);
+  EXPECT_EQ(eval.block_keys, 32);
+  EXPECT_EQ(eval.decode, 9);
+  EXPECT_FALSE(eval.json);
+}
+
 TEST(CommandLine, ReadsRun) {
   const Result<Invocation> invocation = Parse(
       {"run", "a.gguf", "-p", "Hello", "--seed", "7", "--temperature", "0", "--max-tokens", "5"});
