@@ -41,6 +41,44 @@ constexpr KeyFlag kKeyFlags[] = {
 // "--threads" of "-t,--threads".
 std::string LongName(std::string_view names) { return std::string(names.substr(names.find("--"))); }
 
+// Of serve alone.
+void AddServerFlags(CLI::App& command, EngineFlags& flags) {
+  const auto add_switch = [&](const char* name, const char* key, const char* value,
+                              const char* help) {
+    command.add_flag_function(
+        name,
+        [&flags, name, key, value](int64_t) {
+          flags.overrides.push_back({name, key, ScalarValue(value)});
+        },
+        help);
+  };
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--alias",
+          [&flags](const std::vector<std::string>& names) {
+            ConfigValue list;
+            list.kind = ConfigValue::Kind::kList;
+            for (const std::string& name : names) list.items.push_back(ScalarValue(name));
+            flags.overrides.push_back({"--alias", "model.alias", std::move(list)});
+          },
+          "One more name the model answers to (may be repeated)")
+      ->option_text("NAME")
+      ->allow_extra_args(false);
+  add_switch("--any-model-name", "server.any_model_name", "true",
+             "Answer whatever model name a request gives");
+  command.add_flag_callback(
+      "--enable-kv-prefetch",
+      [&flags] {
+        const char* const kFlag = "--enable-kv-prefetch";
+        flags.overrides.push_back(
+            {kFlag, "kv_cache.strategy", ScalarValue("bucketed_prealloc_v2")});
+        flags.overrides.push_back({kFlag, "kv_cache.lock", ScalarValue("true")});
+      },
+      "KV room in buckets, pre-faulted and locked");
+  add_switch("--use-custom-flash-attn", "attention.mode", "auto",
+             "Sparse attention from position 16384 on");
+}
+
 }  // namespace
 
 void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
@@ -92,42 +130,7 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
           "Sets any key of the configuration")
       ->option_text("KEY=VALUE")
       ->allow_extra_args(false);
-  const auto add_switch = [&](const char* name, const char* key, const char* value,
-                              const char* help) {
-    command.add_flag_function(
-        name,
-        [&flags, name, key, value](int64_t) {
-          flags.overrides.push_back({name, key, ScalarValue(value)});
-        },
-        help);
-  };
-  if (serve) {
-    command
-        .add_option_function<std::vector<std::string>>(
-            "--alias",
-            [&flags](const std::vector<std::string>& names) {
-              ConfigValue list;
-              list.kind = ConfigValue::Kind::kList;
-              for (const std::string& name : names) list.items.push_back(ScalarValue(name));
-              flags.overrides.push_back({"--alias", "model.alias", std::move(list)});
-            },
-            "One more name the model answers to (may be repeated)")
-        ->option_text("NAME")
-        ->allow_extra_args(false);
-    add_switch("--any-model-name", "server.any_model_name", "true",
-               "Answer whatever model name a request gives");
-    command.add_flag_callback(
-        "--enable-kv-prefetch",
-        [&flags] {
-          const char* const kFlag = "--enable-kv-prefetch";
-          flags.overrides.push_back(
-              {kFlag, "kv_cache.strategy", ScalarValue("bucketed_prealloc_v2")});
-          flags.overrides.push_back({kFlag, "kv_cache.lock", ScalarValue("true")});
-        },
-        "KV room in buckets, pre-faulted and locked");
-    add_switch("--use-custom-flash-attn", "attention.mode", "auto",
-               "Sparse attention from position 16384 on");
-  }
+  if (serve) AddServerFlags(command, flags);
 }
 
 Result<EngineChoice> ResolveEngine(const EngineFlags& flags) {
@@ -137,7 +140,7 @@ Result<EngineChoice> ResolveEngine(const EngineFlags& flags) {
     choice.config = std::move(loaded.config);
     choice.notes = std::move(loaded.notes);
   }
-  for (const Override& override : flags.overrides) {
+  for (const EngineFlags::Override& override : flags.overrides) {
     REM_RETURN_IF_ERROR(SetConfigKey(override.key, override.value, choice.config, choice.notes)
                             .WithContext(override.flag));
   }
