@@ -38,9 +38,7 @@ void AddLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
 }
 
 void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
-  command.add_option("model", options.model, "The model file")
-      ->option_text("MODEL")
-      ->required();
+  command.add_option("model", options.model, "The model file")->option_text("MODEL")->required();
   command.add_option("--text", options.text_file, "The text's file")
       ->option_text("FILE")
       ->required();
@@ -49,7 +47,7 @@ void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
       ->check(CLI::Range(4352, 1 << 20));
   command
       .add_option("--rope-base-scale", options.rope_base_scale,
-                   "Multiplies the RoPE base, for contexts beyond the trained one (default 1)")
+                  "Multiplies the RoPE base, for contexts beyond the trained one (default 1)")
       ->option_text("S")
       ->check(CLI::Range(1e-3, 1e3));
   command.add_option("--epsilon", options.epsilon, "As attention.epsilon (default 0.1)")
@@ -61,8 +59,7 @@ void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
   command.add_option("--scored", options.scored, "Predictions that count, the last ones")
       ->option_text("N")
       ->check(CLI::Range(1, 1 << 20));
-  command
-      .add_option("--decode", options.decode, "Tokens at the end that are computed one by one")
+  command.add_option("--decode", options.decode, "Tokens at the end that are computed one by one")
       ->option_text("N")
       ->check(CLI::Range(0, 1 << 20));
   command.add_option("-t,--threads", options.threads, "Threads (default: one a core)")

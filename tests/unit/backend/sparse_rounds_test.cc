@@ -139,19 +139,21 @@ TEST(SparseRounds, SayWhatTheyRead) {
 TEST(SparseRounds, OnlyPlainLayersHaveAPartOfASealedSegment) {
   const struct {
     const char* what;
-    AttentionOp op;
+    void (*change)(AttentionOp* op);
     bool sparse;
   } kCases[] = {
-      {"plain", {}, true},
-      {"window", {.window = 4096}, false},
-      {"soft cap", {.soft_cap = 30}, false},
-      {"sink logits", {.sink_logits = WeightId{3}}, false},
-      {"temperature", {.temperature_length = 8192}, false},
+      {"plain", [](AttentionOp*) {}, true},
+      {"window", [](AttentionOp* op) { op->window = 4096; }, false},
+      {"soft cap", [](AttentionOp* op) { op->soft_cap = 30; }, false},
+      {"sink logits", [](AttentionOp* op) { op->sink_logits = WeightId{3}; }, false},
+      {"temperature", [](AttentionOp* op) { op->temperature_length = 8192; }, false},
   };
   const KvLayout layout({{2, 32, 16, DType::kF16, 0}});
   for (const auto& c : kCases) {
     Program program;
-    program.operations.emplace_back(c.op);
+    AttentionOp op{};
+    c.change(&op);
+    program.operations.emplace_back(op);
     const SealedLayout sealed = SealedLayoutOf(program, layout, 16);
     EXPECT_EQ(sealed.has(0), c.sparse) << c.what;
     EXPECT_EQ(sealed.segment_bytes() > 0, c.sparse) << c.what;
