@@ -26,6 +26,10 @@ inline constexpr char kHeaderKvBucket[] = "X-KV-Bucket";   // length of its clas
 inline constexpr char kHeaderKvInitUs[] = "X-KV-Init-Us";  // microseconds
 inline constexpr char kHeaderCache[] = "X-Cache";          // "HIT" or "MISS"
 
+// What a request may say of its attention: "exact"; and what a reply says: custom_sparse or exact.
+inline constexpr char kHeaderAttentionMode[] = "X-Attention-Mode";
+inline constexpr char kHeaderFlashAttnMode[] = "X-Flash-Attn-Mode";
+
 // What a request may say of its turn.
 inline constexpr char kHeaderPriority[] = "X-Priority";      // an integer, lower runs first
 inline constexpr char kHeaderNoBatch[] = "X-No-Batch";       // true: shares no round
@@ -41,6 +45,8 @@ inline constexpr char kHeaderQueueMs[] = "X-Queue-Ms";           // from arrival
 
 inline constexpr char kBucketedStrategy[] = "bucketed_prealloc_v2";
 inline constexpr char kDynamicStrategy[] = "dynamic";
+inline constexpr char kExactAttention[] = "exact";
+inline constexpr char kSparseAttention[] = "custom_sparse";
 
 inline std::string InferenceVersion(std::string_view semver) {
   return std::string(semver) + "-dynamic-batch";

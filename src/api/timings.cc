@@ -28,6 +28,12 @@ void WriteCount(JsonWriter& json, std::string_view key, int32_t count) {
   }
 }
 
+std::string FractionText(double fraction) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", fraction);
+  return text;
+}
+
 }  // namespace
 
 int64_t RoundedUpMs(int64_t us) { return us / 1000 + (us % 1000 > 0 ? 1 : 0); }
@@ -54,6 +60,12 @@ void WriteFields(JsonWriter& json, const ReplyTimings& timings) {
   json.Key("kv_strategy").String(timings.kv_strategy);
   WriteCount(json, "kv_bucket", timings.kv_bucket_tokens);
   json.Key("kv_init_us").Int(timings.kv_init_us);
+  if (timings.attention_density.has_value()) {
+    json.Key("attention_density").Raw(FractionText(*timings.attention_density));
+  }
+  if (timings.attention_residual.has_value()) {
+    json.Key("attention_residual").Raw(FractionText(*timings.attention_residual));
+  }
 }
 
 }  // namespace remontoir

@@ -24,6 +24,9 @@ struct ReplyTimings {
   std::string kv_strategy = {};
   int32_t kv_bucket_tokens = 0;  // 0: dynamic
   int64_t kv_init_us = 0;
+  // Of sparse attention; empty: no row was sparse.
+  std::optional<double> attention_density = {};   // far blocks that were read, as a part
+  std::optional<double> attention_residual = {};  // the largest error left, as a part
 };
 
 // The fields, one by one, of an object that the caller has begun. Times in milliseconds with three

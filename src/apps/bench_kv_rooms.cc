@@ -120,7 +120,7 @@ Status MeasureShape(const Shape& shape, int32_t rounds, std::vector<RoomRow>* ro
     for (const int32_t tokens : kLengths) {
       if (tokens <= longest) options.bucket_tokens.push_back(tokens);
     }
-    RoomSource source(store, pages, longest, options);
+    RoomSource source(store, pages, longest, options, {});
     for (RoomRow& row : measured) {
       if (row.fits) REM_RETURN_IF_ERROR(MeasureLength(source, rounds, &row));
     }

@@ -8,172 +8,15 @@
 
 #include "apps/bench_flags.h"
 #include "apps/completion.h"
+#include "apps/engine_flags.h"
 #include "apps/eval_flags.h"
 #include "apps/help_text.h"
 #include "apps/simulate_flags.h"
 #include "config/edit_distance.h"
-#include "config/keys.h"
-#include "config/load.h"
 #include "hub/model_reference.h"
 
 namespace remontoir {
 namespace {
-
-// A flag that sets a configuration key.
-struct KeyFlag {
-  const char* names;
-  const char* key;
-  const char* value_name;
-  const char* help;
-  bool serve_only;
-};
-
-constexpr KeyFlag kKeyFlags[] = {
-    {"-m,--model", "model.file", "MODEL",
-     "A GGUF file (a split one by its first part), a name in the store, or hf:OWNER/REPO", true},
-    {"--context", "model.context", "N", "Tokens a sequence may hold (default: the model's own)",
-     false},
-    {"--host", "server.host", "ADDRESS", "Where to listen (default 127.0.0.1)", true},
-    {"--port", "server.port", "N", "Port to listen on (default 8080; 0: a free one)", true},
-    {"--api-keys-file", "server.api_keys_file", "FILE", "Ask clients for one of these keys", true},
-    {"-t,--threads", "engine.threads", "N", "Threads that compute (default: one a core)", false},
-    {"--sequences-max", "engine.sequences_max", "N", "Answers generated at once (default 8)", true},
-    {"--queue-max", "engine.queue_max", "N", "Requests that may wait (default 256)", true},
-    {"--kv-memory", "kv_cache.memory", "SIZE", "Memory for keys and values, e.g. 2GiB", false},
-    {"--kv-type", "kv_cache.type", "TYPE",
-     "Their element type: f16, bf16, f32 or q8_0 (f32 with --compute f32)", false},
-    {"--log-level", "telemetry.log_level", "LEVEL", "debug, info, warning or error", false},
-};
-
-// What a flag or --set asked for, in the order in which it was typed.
-struct Override {
-  std::string flag;  // for errors
-  std::string key;
-  ConfigValue value;
-};
-
-struct EngineFlags {
-  std::string config_file;
-  std::vector<Override> overrides;
-  std::string compute = "auto";
-};
-
-// "--threads" of "-t,--threads".
-std::string LongName(std::string_view names) { return std::string(names.substr(names.find("--"))); }
-
-void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
-  command
-      .add_option("-c,--config", flags.config_file,
-                  "Configuration (YAML); the flags below override it")
-      ->option_text("FILE");
-  command
-      .add_option_function<std::string>(
-          "--hf",
-          [&flags](const std::string& text) {
-            const Result<ModelReference> reference = ParseModelReference(text);
-            if (!reference.ok()) throw CLI::ValidationError("-hf", reference.status().message());
-            flags.overrides.push_back(
-                {"-hf", "model.file", ScalarValue(ModelReferenceText(*reference))});
-          },
-          "-hf REF: the model hf:REF, pulled first when it isn't in the store")
-      ->option_text("OWNER/REPO[/FILE | :QUANT]");
-  for (const KeyFlag& flag : kKeyFlags) {
-    if (flag.serve_only && !serve) continue;
-    command
-        .add_option_function<std::string>(
-            flag.names,
-            [&flags, &flag](const std::string& text) {
-              flags.overrides.push_back({LongName(flag.names), flag.key, ScalarValue(text)});
-            },
-            flag.help)
-        ->option_text(flag.value_name);
-  }
-  command
-      .add_option("--compute", flags.compute,
-                  "auto: quantised weights meet 8-bit activations; f32: all in float32, keys and "
-                  "values too")
-      ->option_text("MODE")
-      ->check(CLI::IsMember({"auto", "f32"}));
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--set",
-          [&flags](const std::vector<std::string>& settings) {
-            for (const std::string& setting : settings) {
-              const size_t equals = setting.find('=');
-              if (equals == std::string::npos) {
-                throw CLI::ValidationError("--set", "wants KEY=VALUE, not " + setting);
-              }
-              flags.overrides.push_back(
-                  {"--set", setting.substr(0, equals), ScalarValue(setting.substr(equals + 1))});
-            }
-          },
-          "Sets any key of the configuration")
-      ->option_text("KEY=VALUE")
-      ->allow_extra_args(false);
-  const auto add_switch = [&](const char* name, const char* key, const char* value,
-                              const char* help) {
-    command.add_flag_function(
-        name,
-        [&flags, name, key, value](int64_t) {
-          flags.overrides.push_back({name, key, ScalarValue(value)});
-        },
-        help);
-  };
-  if (serve) {
-    command
-        .add_option_function<std::vector<std::string>>(
-            "--alias",
-            [&flags](const std::vector<std::string>& names) {
-              ConfigValue list;
-              list.kind = ConfigValue::Kind::kList;
-              for (const std::string& name : names) list.items.push_back(ScalarValue(name));
-              flags.overrides.push_back({"--alias", "model.alias", std::move(list)});
-            },
-            "One more name the model answers to (may be repeated)")
-        ->option_text("NAME")
-        ->allow_extra_args(false);
-    add_switch("--any-model-name", "server.any_model_name", "true",
-               "Answer whatever model name a request gives");
-    command.add_flag_callback(
-        "--enable-kv-prefetch",
-        [&flags] {
-          const char* const kFlag = "--enable-kv-prefetch";
-          flags.overrides.push_back(
-              {kFlag, "kv_cache.strategy", ScalarValue("bucketed_prealloc_v2")});
-          flags.overrides.push_back({kFlag, "kv_cache.lock", ScalarValue("true")});
-        },
-        "KV room in buckets, pre-faulted and locked");
-    add_switch("--use-custom-flash-attn", "attention.mode", "auto",
-               "Attention that may skip in long contexts (no effect yet)");
-  }
-}
-
-Result<EngineChoice> Resolve(const EngineFlags& flags) {
-  EngineChoice choice;
-  if (!flags.config_file.empty()) {
-    REM_ASSIGN_OR_RETURN(LoadedConfig loaded, LoadConfig(flags.config_file));
-    choice.config = std::move(loaded.config);
-    choice.notes = std::move(loaded.notes);
-  }
-  for (const Override& override : flags.overrides) {
-    REM_RETURN_IF_ERROR(SetConfigKey(override.key, override.value, choice.config, choice.notes)
-                            .WithContext(override.flag));
-  }
-  REM_RETURN_IF_ERROR(CheckConfig(choice.config));
-  if (flags.compute == "f32") choice.compute = ComputeChoice::kF32;
-  return choice;
-}
-
-CLI::Option* AddModelArgument(CLI::App& command, EngineFlags& flags) {
-  return command
-      .add_option_function<std::string>(
-          "model",
-          [&flags](const std::string& file) {
-            flags.overrides.push_back({"MODEL", "model.file", ScalarValue(file)});
-          },
-          "A GGUF file, a name in the store, or hf:OWNER/REPO")
-      ->option_text("MODEL");
-}
 
 void AddRunFlags(CLI::App& command, RunOptions& options, EngineFlags& flags) {
   AddModelArgument(command, flags);
@@ -232,9 +75,6 @@ struct ToolCommands {
   TrainOptions train_options;
   PerplexityOptions perplexity_options;
   EngineFlags perplexity_flags;
-  CLI::App* eval_logits = nullptr;
-  EvalLogitsOptions eval_logits_options;
-  EngineFlags eval_logits_flags;
   EngineFlags plan_flags;
   std::string shell;
 };
@@ -281,14 +121,6 @@ void AddToolCommands(CLI::App& app, ToolCommands& commands) {
       ->option_text("N")
       ->check(CLI::Range(2, 1 << 24));
   AddEngineFlags(*commands.perplexity, commands.perplexity_flags, false);
-
-  CLI::App* eval = app.add_subcommand("eval", "Check a model against reference numbers");
-  eval->require_subcommand(1);
-  commands.eval_logits = eval->add_subcommand("logits", "Its logits after given tokens");
-  commands.eval_logits->footer(kEvalLogitsFooter);
-  AddModelArgument(*commands.eval_logits, commands.eval_logits_flags)->required();
-  AddEvalLogitsFlags(*commands.eval_logits, commands.eval_logits_options);
-  AddEngineFlags(*commands.eval_logits, commands.eval_logits_flags, false);
 
   commands.plan = app.add_subcommand("plan", "What a model will take, from its header alone");
   commands.plan->footer(kPlanFooter);
@@ -395,6 +227,7 @@ struct Commands {
   BenchCommands bench;
   CLI::App* simulate = nullptr;
   SimulateOptions simulate_options;
+  EvalCommands eval;
 };
 
 void AddCommands(CLI::App& app, Commands& commands) {
@@ -418,6 +251,7 @@ void AddCommands(CLI::App& app, Commands& commands) {
   AddBenchCommands(app, commands.bench);
   commands.simulate = app.add_subcommand("simulate", "What policies would do with a trace");
   AddSimulateFlags(*commands.simulate, commands.simulate_options);
+  AddEvalCommands(app, commands.eval);
 }
 
 // The commands that work on a model without serving it; false when none of them was parsed.
@@ -425,13 +259,10 @@ Result<bool> TakeTool(const CLI::App& app, ToolCommands& tools, Invocation& invo
   if (tools.tokenize->parsed()) {
     invocation.command.emplace<TokenizeOptions>(std::move(tools.tokenize_options));
   } else if (tools.perplexity->parsed()) {
-    REM_ASSIGN_OR_RETURN(tools.perplexity_options.engine, Resolve(tools.perplexity_flags));
+    REM_ASSIGN_OR_RETURN(tools.perplexity_options.engine, ResolveEngine(tools.perplexity_flags));
     invocation.command.emplace<PerplexityOptions>(std::move(tools.perplexity_options));
-  } else if (tools.eval_logits->parsed()) {
-    REM_ASSIGN_OR_RETURN(tools.eval_logits_options.engine, Resolve(tools.eval_logits_flags));
-    invocation.command.emplace<EvalLogitsOptions>(std::move(tools.eval_logits_options));
   } else if (tools.plan->parsed()) {
-    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(tools.plan_flags));
+    REM_ASSIGN_OR_RETURN(EngineChoice engine, ResolveEngine(tools.plan_flags));
     invocation.command = PlanOptions{std::move(engine)};
   } else if (tools.train->parsed()) {
     invocation.command.emplace<TrainOptions>(std::move(tools.train_options));
@@ -449,10 +280,10 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
   REM_ASSIGN_OR_RETURN(const bool taken, TakeTool(app, commands.tools, invocation));
   if (taken) return Status::Ok();
   if (commands.serve->parsed()) {
-    REM_ASSIGN_OR_RETURN(EngineChoice engine, Resolve(commands.serve_flags));
+    REM_ASSIGN_OR_RETURN(EngineChoice engine, ResolveEngine(commands.serve_flags));
     invocation.command = ServeOptions{std::move(engine)};
   } else if (commands.run->parsed()) {
-    REM_ASSIGN_OR_RETURN(commands.run_options.engine, Resolve(commands.run_flags));
+    REM_ASSIGN_OR_RETURN(commands.run_options.engine, ResolveEngine(commands.run_flags));
     if (commands.run_options.engine.config.model.file.empty()) {
       return InvalidArgument(
           "model is required: remontoir run MODEL, or remontoir run -hf OWNER/REPO");
@@ -478,6 +309,13 @@ Status Take(const CLI::App& app, Commands& commands, Invocation& invocation) {
     invocation.command.emplace<BenchServingOptions>(std::move(commands.bench.serving_options));
   } else if (commands.simulate->parsed()) {
     invocation.command.emplace<SimulateOptions>(std::move(commands.simulate_options));
+  } else if (commands.eval.logits->parsed()) {
+    REM_ASSIGN_OR_RETURN(commands.eval.logits_options.engine,
+                         ResolveEngine(commands.eval.logits_flags));
+    invocation.command.emplace<EvalLogitsOptions>(std::move(commands.eval.logits_options));
+  } else if (commands.eval.long_context->parsed()) {
+    invocation.command.emplace<EvalLongContextOptions>(
+        std::move(commands.eval.long_context_options));
   }
   return Status::Ok();
 }

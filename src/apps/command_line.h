@@ -10,6 +10,7 @@
 #include "apps/bench_options.h"
 #include "apps/bench_serving_options.h"
 #include "apps/engine_choice.h"
+#include "apps/eval_options.h"
 #include "apps/hub_options.h"
 #include "apps/tool_options.h"
 #include "apps/train_options.h"
@@ -42,7 +43,8 @@ struct Invocation {
   std::variant<std::monostate, InspectOptions, ServeOptions, RunOptions, BenchEngineOptions,
                BenchKernelsOptions, BenchKvOptions, BenchAttentionOptions, BenchServingOptions,
                PullCommand, ListCommand, RemoveCommand, TokenizeOptions, PerplexityOptions,
-               EvalLogitsOptions, PlanOptions, TrainOptions, CompletionOptions, SimulateOptions>
+               EvalLogitsOptions, EvalLongContextOptions, PlanOptions, TrainOptions,
+               CompletionOptions, SimulateOptions>
       command;
 };
 

@@ -1,8 +1,11 @@
-// Beside command_line.cc, which knows the flags of models.
+// Each subcommand in a function of its own.
 #include "apps/eval_flags.h"
 
 #include <CLI/CLI.hpp>
 #include <limits>
+#include <optional>
+
+#include "apps/help_text.h"
 
 namespace remontoir {
 namespace {
@@ -11,9 +14,7 @@ void AddBound(CLI::App& command, const char* name, std::optional<double>& bound,
   command.add_option(name, bound, help)->option_text("X")->check(CLI::NonNegativeNumber);
 }
 
-}  // namespace
-
-void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
+void AddLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
   command
       .add_option("--reference", options.reference,
                   "The reference: logits of the last tokens, a row each, as .npy")
@@ -34,6 +35,53 @@ void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options) {
   AddBound(command, "--top1", options.bounds.top1_share,
            "Share of rows whose likeliest token must be the reference's");
   command.add_flag("--json", options.json, "One JSON object on stdout instead of a table");
+}
+
+void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
+  command.add_option("model", options.model, "The model file")->option_text("MODEL")->required();
+  command.add_option("--text", options.text_file, "The text's file")
+      ->option_text("FILE")
+      ->required();
+  command.add_option("--context", options.context, "Tokens to read (default 8192)")
+      ->option_text("N")
+      ->check(CLI::Range(4352, 1 << 20));
+  command
+      .add_option("--rope-base-scale", options.rope_base_scale,
+                  "Multiplies the RoPE base, for contexts beyond the trained one (default 1)")
+      ->option_text("S")
+      ->check(CLI::Range(1e-3, 1e3));
+  command.add_option("--epsilon", options.epsilon, "As attention.epsilon (default 0.1)")
+      ->option_text("E")
+      ->check(CLI::Range(1e-6, 0.9));
+  command.add_option("--block-keys", options.block_keys, "As attention.block_keys")
+      ->option_text("N")
+      ->check(CLI::IsMember({16, 32, 64}));
+  command.add_option("--scored", options.scored, "Predictions that count, the last ones")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--decode", options.decode, "Tokens at the end that are computed one by one")
+      ->option_text("N")
+      ->check(CLI::Range(0, 1 << 20));
+  command.add_option("-t,--threads", options.threads, "Threads (default: one a core)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 1024));
+  command.add_flag("--json", options.json, "One JSON object on stdout");
+}
+
+}  // namespace
+
+void AddEvalCommands(CLI::App& app, EvalCommands& commands) {
+  CLI::App* eval = app.add_subcommand("eval", "What a model and its settings get right");
+  eval->require_subcommand(1);
+  commands.logits = eval->add_subcommand("logits", "Its logits beside reference numbers");
+  commands.logits->footer(kEvalLogitsFooter);
+  AddModelArgument(*commands.logits, commands.logits_flags)->required();
+  AddLogitsFlags(*commands.logits, commands.logits_options);
+  AddEngineFlags(*commands.logits, commands.logits_flags, false);
+  commands.long_context =
+      eval->add_subcommand("longcontext", "What sparse attention changes in its predictions");
+  commands.long_context->footer(kEvalLongContextFooter);
+  AddLongContextFlags(*commands.long_context, commands.long_context_options);
 }
 
 }  // namespace remontoir

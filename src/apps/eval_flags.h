@@ -1,7 +1,8 @@
-// Flags of `remontoir eval`, beside the model's.
+// The commands of `remontoir eval` and their flags.
 #pragma once
 
-#include "apps/tool_options.h"
+#include "apps/engine_flags.h"
+#include "apps/eval_options.h"
 
 namespace CLI {
 class App;
@@ -9,6 +10,15 @@ class App;
 
 namespace remontoir {
 
-void AddEvalLogitsFlags(CLI::App& command, EvalLogitsOptions& options);
+struct EvalCommands {
+  CLI::App* logits = nullptr;
+  CLI::App* long_context = nullptr;
+  EvalLogitsOptions logits_options;
+  EngineFlags logits_flags;
+  EvalLongContextOptions long_context_options;
+};
+
+// `commands` must outlive the app.
+void AddEvalCommands(CLI::App& app, EvalCommands& commands);
 
 }  // namespace remontoir

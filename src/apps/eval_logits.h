@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "apps/tool_options.h"
+#include "apps/eval_options.h"
 #include "base/status.h"
 
 namespace remontoir {

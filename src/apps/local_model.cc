@@ -84,6 +84,18 @@ bool IsPartNumber(std::string_view text) {
 
 }  // namespace
 
+SparseAttentionOptions SparseOptionsOf(const AttentionConfig& config) {
+  SparseAttentionOptions options;
+  if (config.mode == AttentionMode::kExact || config.epsilon == 0) return options;
+  options.engage_at = config.mode == AttentionMode::kAuto ? kEngageAtAuto : kEngageAtCustomSparse;
+  options.epsilon = static_cast<float>(config.epsilon);
+  options.block_keys = static_cast<int32_t>(config.block_keys);
+  if (config.residual_max.has_value()) {
+    options.residual_max = static_cast<float>(*config.residual_max);
+  }
+  return options;
+}
+
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   const Config& config = choice.config;
   LoadEngineOptions options;
@@ -110,6 +122,7 @@ LoadEngineOptions EngineOptionsOf(const EngineChoice& choice) {
   options.kv_memory_bytes = config.kv_cache.memory.value_or(0);
   options.dynamic_memory_bytes = config.kv_cache.dynamic_memory_max.value_or(0);
   options.lock_memory = config.kv_cache.lock;
+  options.sparse = SparseOptionsOf(config.attention);
   return options;
 }
 

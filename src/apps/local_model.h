@@ -37,6 +37,8 @@ void KeepCosts(LocalModel& model);
 // The configuration's words as the engine's options.
 LoadEngineOptions EngineOptionsOf(const EngineChoice& choice);
 
+SparseAttentionOptions SparseOptionsOf(const AttentionConfig& config);
+
 // The cache of packed weights that the configuration asks for; without a home folder to put it in,
 // `auto` is none.
 RepackCacheOptions RepackCacheOf(const ModelConfig& config);

@@ -10,6 +10,7 @@
 #include "apps/bench_serving.h"
 #include "apps/command_line.h"
 #include "apps/eval_logits.h"
+#include "apps/eval_long_context.h"
 #include "apps/inspect.h"
 #include "apps/list.h"
 #include "apps/perplexity.h"
@@ -56,6 +57,9 @@ struct Dispatcher {
     return MeasurePerplexity(options, stdout);
   }
   Status operator()(const EvalLogitsOptions& options) const { return EvalLogits(options, stdout); }
+  Status operator()(const EvalLongContextOptions& options) const {
+    return EvalLongContext(options, stdout);
+  }
   Status operator()(const PlanOptions& options) const { return Plan(options, stdout); }
   Status operator()(const SimulateOptions& options) const { return Simulate(options, stdout); }
   Status operator()(const TrainOptions& options) const {

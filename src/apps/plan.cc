@@ -37,6 +37,11 @@ void PrintRoom(std::FILE* out, const EnginePlan& plan) {
   PrintLine(
       out, "keys and values", plan.memory.kv_bytes,
       plan.dynamic ? "none: kv_cache.strategy is dynamic" : tokens(plan.memory.kv_page_count));
+  if (plan.memory.segment_count > 0) {
+    PrintLine(out, "sealed segments", plan.memory.sealed_bytes,
+              std::to_string(plan.memory.segment_count) + " of " + std::to_string(kSegmentKeys) +
+                  " tokens, for sparse attention");
+  }
   PrintLine(out, "dynamic, at most", plan.memory.dynamic_bytes,
             tokens(plan.memory.dynamic_page_count));
 }

@@ -3,10 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "apps/engine_choice.h"
-#include "eval/logits_distance.h"
 
 namespace remontoir {
 
@@ -20,14 +18,6 @@ struct PerplexityOptions {
   EngineChoice engine;
   std::string text_file;
   int32_t window = 2048;  // tokens of one context; less where the model's context is shorter
-};
-
-struct EvalLogitsOptions {
-  EngineChoice engine;
-  std::string reference;        // a .npy file
-  std::vector<int32_t> tokens;  // as they are
-  LogitsBounds bounds;          // none set: those of the way of computing
-  bool json = false;
 };
 
 struct PlanOptions {

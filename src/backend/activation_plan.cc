@@ -9,6 +9,7 @@
 #include "backend/cpu_attention.h"
 #include "kernels/activation_block.h"
 #include "kernels/attention.h"
+#include "tensor/sealed_layout.h"
 #include "tensor/tile_schedule.h"
 
 namespace remontoir {
@@ -65,6 +66,20 @@ Wide ScratchBytes(const AttentionOp& op, const KvLayerShape& shape, const RoundL
   return workers * each + groups * partials * op.heads * state_bytes;
 }
 
+// Of SparseScratch and SealScratch, rounded up.
+Wide SparseBytes(const AttentionOp& op, const KvLayerShape& shape, const RoundLimits& limits,
+                 int32_t workers) {
+  if (limits.sparse.engage_at == 0) return 0;
+  const Wide rows = std::max<int64_t>(kRowGroupPositions, op.heads / shape.kv_heads);
+  const Wide segments = FarSegments(limits.context_max);
+  const Wide blocks = segments * kSegmentKeys / limits.sparse.block_keys;
+  const Wide widest = std::max(shape.key_width, shape.value_width) + 15;
+  const Wide row = 2 * shape.key_width + 2 * blocks + 4;
+  const Wide lists = blocks * 32 + segments * (kSegmentKeys / kKvPanelKeys) * 16 + 4096;
+  const Wide seal = kSegmentKeys * (widest * 4 + 24) + 64 * widest * 4;
+  return workers * (rows * row * 4 + lists + seal);
+}
+
 }  // namespace
 
 int64_t ActivationBytesMax(const Program& program, const KvLayout& layout,
@@ -83,12 +98,16 @@ int64_t ActivationBytesMax(const Program& program, const KvLayout& layout,
     bytes += Aligned(rows * blocks * sizeof(ActivationBlock));
   }
   Wide scratch = 0;
+  Wide sparse = 0;
   for (const Operation& operation : program.operations) {
     if (const auto* op = std::get_if<AttentionOp>(&operation)) {
-      scratch = std::max(scratch, ScratchBytes(*op, layout.layer(op->layer), limits, workers));
+      const KvLayerShape& shape = layout.layer(op->layer);
+      scratch = std::max(scratch, ScratchBytes(*op, shape, limits, workers));
+      sparse = std::max(sparse, SparseBytes(*op, shape, limits, workers));
     }
   }
-  return static_cast<int64_t>(std::min<Wide>(bytes + scratch, std::numeric_limits<int64_t>::max()));
+  return static_cast<int64_t>(
+      std::min<Wide>(bytes + scratch + sparse, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace remontoir

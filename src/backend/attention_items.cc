@@ -173,6 +173,13 @@ AttentionItems::Item AttentionItems::ItemOfTile(int32_t tile) const {
   return item;
 }
 
+bool AttentionItems::OtherTakesAnyOf(const Item& item) const {
+  for (int32_t group = item.group; group < item.group + item.groups; ++group) {
+    if (other_ != nullptr && other_->Takes(group)) return true;
+  }
+  return false;
+}
+
 void AttentionItems::RunTile(int32_t tile, int32_t worker) {
   if (split_) {
     RunSplitPartial(tile / items_per_group(), tile % items_per_group(), tile, worker);
@@ -321,10 +328,22 @@ void AttentionItems::FinishUnseen(const Item& item, int32_t worker) {
 }
 
 void AttentionItems::RunItem(const Item& item, int32_t tile, int32_t worker) {
+  const bool others = OtherTakesAnyOf(item);
+  if (others && item.groups > 1) {
+    Item one = item;
+    one.groups = 1;
+    for (; one.group < item.group + item.groups; ++one.group) RunItem(one, tile, worker);
+    return;
+  }
   AttentionScratch::Worker& scratch = scratch_->worker(worker);
   AttentionPartial work{};
   work.row_count = FillRows(item, &scratch.rows);
   work.rows = scratch.rows.data();
+  if (others) {
+    other_->Attend(item.group, item.kv_head, {work.rows, static_cast<size_t>(work.row_count)},
+                   worker, scratch.states.data(), scratch.sums.data());
+    return Finish(item, scratch.states.data(), scratch.sums.data());
+  }
   const int32_t begin = plan_->partial_begin(item.group);
   const int32_t end = plan_->partial_begin(item.group + 1);
   if (begin == end) return FinishUnseen(item, worker);
@@ -352,6 +371,9 @@ int64_t AttentionItems::SplitRow(int32_t partial, const Item& item) const {
 void AttentionItems::RunSplitPartial(int32_t partial, int32_t index, int32_t tile, int32_t worker) {
   AttentionScratch::Worker& scratch = scratch_->worker(worker);
   const Item item = ItemOf(plan_->partial(partial).group, index);
+  const bool others = OtherTakesAnyOf(item);
+  // Such a group is the work of its first partial.
+  if (others && partial != plan_->partial_begin(item.group)) return;
   const int64_t first = SplitRow(partial, item);
   AttentionPartial work{};
   work.row_count = FillRows(item, &scratch.rows);
@@ -359,6 +381,11 @@ void AttentionItems::RunSplitPartial(int32_t partial, int32_t index, int32_t til
   work.keys_after = KeysOfSplitPartial(tile + workers_);
   work.states = scratch_->split_states() + first;
   work.sums = scratch_->split_sums() + first * shape_.value_width;
+  if (others) {
+    return other_->Attend(item.group, item.kv_head,
+                          {work.rows, static_cast<size_t>(work.row_count)}, worker, work.states,
+                          work.sums);
+  }
   RunPartial(partial, item.kv_head, work);
 }
 
@@ -371,7 +398,8 @@ void AttentionItems::MergeTile(int32_t tile, int32_t worker) {
   // The first partial's memory takes the others in.
   SoftmaxState* states = scratch_->split_states() + SplitRow(begin, item);
   float* sums = scratch_->split_sums() + SplitRow(begin, item) * shape_.value_width;
-  for (int32_t partial = begin + 1; partial < end; ++partial) {
+  const bool others = OtherTakesAnyOf(item);
+  for (int32_t partial = begin + 1; partial < end && !others; ++partial) {
     const int64_t first = SplitRow(partial, item);
     Merge(rows, scratch_->split_states() + first,
           scratch_->split_sums() + first * shape_.value_width, states, sums);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "backend/attention_batch.h"
@@ -79,6 +80,17 @@ class AttentionScratch {
   std::vector<float> split_sums_;
 };
 
+// Another way to attend for some row groups of batches whose lists are of all heads.
+class GroupAttention {
+ public:
+  virtual ~GroupAttention() = default;
+  // The same answer as long as the batch lasts.
+  virtual bool Takes(int32_t group) const = 0;
+  // The softmax of the rows that share the KV head: each position's query heads side by side.
+  virtual void Attend(int32_t group, int32_t kv_head, std::span<const AttentionRow> rows,
+                      int32_t worker, SoftmaxState* states, float* sums) = 0;
+};
+
 // Fewer items than this for each worker, and long lists are split.
 inline constexpr int32_t kItemsPerWorker = 8;
 
@@ -96,6 +108,8 @@ class AttentionItems {
   void Begin(const AttentionBatch& batch, const PartialPlan& plan, AttentionScratch* scratch);
   // Writes the 8-bit form of the results too; null: no more.
   void QuantiseTo(const ActivationMatrix* matrix) { quantised_ = matrix; }
+  // Lets `other` have the groups that it takes; null: no more.
+  void ShareWith(GroupAttention* other) { other_ = other; }
 
   int32_t tiles() const { return split_ ? split_tiles_ : items_; }
   int32_t merge_tiles() const { return split_ ? items_ : 0; }
@@ -115,6 +129,7 @@ class AttentionItems {
   int32_t items_per_group() const { return batch_.schedule->heads == 1 ? shape_.kv_heads : 1; }
   int32_t RowsOf(const Item& item) const;  // each of the item's heads
   Item ItemOf(int32_t group, int32_t index) const;
+  bool OtherTakesAnyOf(const Item& item) const;
   // Of all partials of a group, or of a bundle.
   Item ItemOfTile(int32_t tile) const;
   int FillRows(const Item& item, std::vector<AttentionRow>* rows) const;
@@ -145,6 +160,7 @@ class AttentionItems {
   const PartialPlan* plan_ = nullptr;
   AttentionScratch* scratch_ = nullptr;
   const ActivationMatrix* quantised_ = nullptr;
+  GroupAttention* other_ = nullptr;
   int32_t items_ = 0;  // of groups, or of bundles
   int32_t split_tiles_ = 0;
   int32_t split_heads_ = 0;  // rows of a split partial for each of its row group's

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "base/status.h"
 #include "base/thread_counters.h"
 #include "tensor/kv_layout.h"
+#include "tensor/sealed_layout.h"
 #include "tensor/tensor_view.h"
 
 namespace remontoir {
@@ -28,12 +30,31 @@ enum class ComputeMode : uint8_t {
   kF32,   // everything in float32, for conformance
 };
 
+// Sparse attention: backend/sparse_attention.h says what it computes. Layers with a window, a
+// soft cap, sink logits or a temperature by position stay exact.
+struct SparseAttentionOptions {
+  int32_t engage_at = 0;  // rows from this position on, 0: none
+  float epsilon = 0.1F;   // above 0
+  int32_t block_keys = 16;
+  // A row group that leaves more is computed exactly. Infinity: never.
+  float residual_max = std::numeric_limits<float>::infinity();
+  int32_t segments = 0;  // sealed segments that memory is taken for
+};
+
 // Bounds of any round; memory is planned from them.
 struct RoundLimits {
   int32_t rows_max = 512;  // tokens of a round
   int32_t sequences_max = 8;
   int32_t logit_rows_max = 128;
   int32_t context_max = 0;  // keys of one sequence
+  SparseAttentionOptions sparse = {};
+};
+
+// What a sequence's rows of a round read of their far keys, over all layers and heads.
+struct SparseReadings {
+  int64_t far_blocks = 0;
+  int64_t chosen_blocks = 0;
+  float residual_max = 0;  // of any row: the error left, as a part of its softmax's weight
 };
 
 // One mixed round: the rows of all sequences, sequence by sequence, positions ascending.
@@ -45,6 +66,15 @@ struct RoundInputs {
   std::span<const KvPageId> page_table;       // pages of all sequences, one after the other
   std::span<const int32_t> page_table_begin;  // [sequences + 1] into page_table
   std::span<const int32_t> logit_rows;        // ascending rows whose logits are wanted
+  // The sealed segments of all sequences, one after the other, and [sequences + 1] into it; both
+  // empty: the round is exact. A sequence with none is exact; any other has one for each segment
+  // that is sealed or far at its last position. Its rows below engage_at are exact; those from
+  // there on stand in whole groups of 8 positions, or are single.
+  std::span<const SealedSegmentId> sealed_table = {};
+  std::span<const int32_t> sealed_table_begin = {};
+  // [sequences] or empty: the position up to which rounds before have sealed what was due. Between
+  // it and the sequence's first row nothing was.
+  std::span<const int32_t> sealed_until = {};
 };
 
 // How the matrices came into the order in which Run reads them.
@@ -124,6 +154,9 @@ class Backend : public KvStore {
   // Logits of inputs.logit_rows[i] of the last Run: [vocabulary], valid until the next Run.
   virtual std::span<const float> Logits(int32_t i) const = 0;
 
+  // Of the last Run.
+  virtual SparseReadings ReadingsOf(int32_t sequence) const = 0;
+
   // Rows of an activation after the last Run, for conformance tests and diagnosis.
   virtual std::span<const float> ActivationRows(ActivationId id) const = 0;
 
@@ -135,7 +168,8 @@ class Backend : public KvStore {
   virtual ThreadCosts WorkerCosts() const = 0;
 
   virtual int64_t weights_bytes() const = 0;
-  virtual int64_t kv_bytes() const = 0;  // of the arena's pages
+  virtual int64_t kv_bytes() const = 0;      // of the arena's pages
+  virtual int64_t sealed_bytes() const = 0;  // of all sealed segments
   virtual int64_t activation_bytes() const = 0;
   virtual std::string Describe() const = 0;  // "cpu, 2 threads, avx2"
 };

@@ -2,15 +2,16 @@
 #include "backend/cpu_attention.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace remontoir {
 namespace {
 
-class AttentionStep final : public Step {
+class AttentionStep final : public Step, private GroupAttention {
  public:
   AttentionStep(const RoundState& round, const AttentionOp& op, const AttentionSetup& setup)
-      : round_(round), setup_(setup), items_(*round.kernels, round.workers) {
+      : round_(round), op_(op), setup_(setup), items_(*round.kernels, round.workers) {
     batch_.layer = op.layer;
     batch_.heads = op.heads;
     batch_.layout = setup.layout;
@@ -21,6 +22,7 @@ class AttentionStep final : public Step {
     if (setup.sink_logits != nullptr) {
       batch_.sink_logits = {setup.sink_logits, static_cast<size_t>(op.heads)};
     }
+    if (setup.sparse != nullptr) items_.ShareWith(this);
   }
 
   int32_t QuantiseOutputToo() override {
@@ -42,8 +44,14 @@ class AttentionStep final : public Step {
 
  private:
   void FillBatch();
+  int32_t FirstPosition(size_t group) const;
+  // The groups whose rows know far keys by their blocks.
+  bool Takes(int32_t group) const override;
+  void Attend(int32_t group, int32_t kv_head, std::span<const AttentionRow> rows, int32_t worker,
+              SoftmaxState* states, float* sums) override;
 
   const RoundState& round_;
+  const AttentionOp op_;
   const AttentionSetup setup_;
   AttentionBatch batch_;
   AttentionItems items_;
@@ -70,6 +78,32 @@ void AttentionStep::FillBatch() {
   batch_.cu_seqlens_q = round_.inputs.cu_seqlens_q;
   batch_.cu_seqlens_k = round_.inputs.cu_seqlens_k;
   batch_.schedule = &setup_.plan->schedule();
+}
+
+int32_t AttentionStep::FirstPosition(size_t group) const {
+  const auto s = static_cast<size_t>(batch_.schedule->group_sequence[group]);
+  const auto keys = static_cast<int32_t>(batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s]);
+  return keys - (batch_.cu_seqlens_q[s + 1] - batch_.schedule->group_first_row[group]);
+}
+
+bool AttentionStep::Takes(int32_t group) const {
+  const auto g = static_cast<size_t>(group);
+  return IsSparseRow(round_, *setup_.sparse, batch_.schedule->group_sequence[g], FirstPosition(g));
+}
+
+void AttentionStep::Attend(int32_t group, int32_t kv_head, std::span<const AttentionRow> rows,
+                           int32_t worker, SoftmaxState* states, float* sums) {
+  const auto g = static_cast<size_t>(group);
+  SparseGroupWork work{};
+  work.sequence = batch_.schedule->group_sequence[g];
+  work.first_position = FirstPosition(g);
+  work.last_position = work.first_position + batch_.schedule->group_rows[g] - 1;
+  work.kv_head = kv_head;
+  work.rows = rows.data();
+  work.row_count = static_cast<int>(rows.size());
+  work.states = states;
+  work.sums = sums;
+  AttendSparseGroup(round_, *setup_.layout, op_, *setup_.sparse, work, worker);
 }
 
 }  // namespace

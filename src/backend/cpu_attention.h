@@ -7,6 +7,7 @@
 
 #include "backend/attention_batch.h"
 #include "backend/attention_items.h"
+#include "backend/cpu_sparse_attention.h"
 #include "backend/cpu_step.h"
 #include "tensor/kv_layout.h"
 #include "tensor/tile_schedule.h"
@@ -42,6 +43,7 @@ struct AttentionSetup {
   const ActivationMatrix* queries = nullptr;
   const ActivationMatrix* out = nullptr;
   const float* sink_logits = nullptr;  // [heads] or null
+  SparseState* sparse = nullptr;       // null: the layer is exact
 };
 
 // Two steps: the tiles of AttentionItems and its merging tiles, if there are any.

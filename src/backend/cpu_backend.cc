@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -99,6 +100,7 @@ class CpuBackend final : public Backend, private TileJob {
     round_.attention_observer = std::move(observer);
   }
   std::span<const float> Logits(int32_t i) const override;
+  SparseReadings ReadingsOf(int32_t sequence) const override;
   std::span<const float> ActivationRows(ActivationId id) const override;
 
   const ExpertLoad* expert_load() const override {
@@ -108,6 +110,7 @@ class CpuBackend final : public Backend, private TileJob {
 
   int64_t weights_bytes() const override { return weights_.bytes(); }
   int64_t kv_bytes() const override { return kv_memory_.page_bytes() * kv_memory_.arena_pages(); }
+  int64_t sealed_bytes() const override { return sealed_memory_.size_bytes(); }
   int64_t activation_bytes() const override {
     return program_ == nullptr ? 0 : program_->activation_bytes;
   }
@@ -120,8 +123,10 @@ class CpuBackend final : public Backend, private TileJob {
   void RunTile(int32_t step, int32_t tile, int32_t worker) override {
     program_->steps[static_cast<size_t>(step)]->RunTile(tile, worker);
   }
+  Status TakeSealedMemory(const SealedLayout& layout);
   Status TakePanelScratch(CpuProgram* program);
   void CheckInputs(const RoundInputs& inputs) const;
+  void CheckSealed(const RoundInputs& inputs) const;
   void PlaceRows(size_t sequence);
 
   WorkerPool pool_;
@@ -133,6 +138,7 @@ class CpuBackend final : public Backend, private TileJob {
   RoundLimits limits_;
   std::unique_ptr<KvLayout> layout_;
   KvMemory kv_memory_;
+  MemoryRegion sealed_memory_;
   std::unique_ptr<CpuProgram> program_;  // null before Prepare
   std::span<double> step_seconds_;       // [steps] or empty: nobody times them
 };
@@ -159,11 +165,25 @@ Status CpuBackend::Prepare(Program program, const KvLayout& layout,
   REM_RETURN_IF_ERROR(TakePanelScratch(compiled.get()));
   REM_ASSIGN_OR_RETURN(kv_memory_,
                        KvMemory::Take(layout_->page_bytes(), kv_memory, pool_, progress));
+  REM_RETURN_IF_ERROR(TakeSealedMemory(compiled->sparse.sealed()));
   compiled->memory.Prefault(pool_);
   weights_.TouchEmbeddings();
   round_.kv_pages = {kv_memory_.base(), layout_->page_bytes()};
   round_.kv_slots.resize(static_cast<size_t>(limits.rows_max));
   program_ = std::move(compiled);
+  return Status::Ok();
+}
+
+Status CpuBackend::TakeSealedMemory(const SealedLayout& layout) {
+  const int64_t bytes = layout.segment_bytes();
+  if (limits_.sparse.segments == 0 || bytes == 0) return Status::Ok();
+  if (limits_.sparse.segments > std::numeric_limits<int64_t>::max() / bytes) {
+    return ResourceExhausted("sealed segments: more bytes than an address can count");
+  }
+  REM_ASSIGN_OR_RETURN(sealed_memory_,
+                       MemoryRegion::Take(limits_.sparse.segments * bytes, "sealed segments"));
+  sealed_memory_.Prefault(pool_);
+  round_.sealed = {sealed_memory_.data(), bytes};
   return Status::Ok();
 }
 
@@ -199,6 +219,7 @@ void CpuBackend::Run(const RoundInputs& inputs) {
                  static_cast<int32_t>(inputs.logit_rows.size())};
   for (size_t s = 0; s + 1 < inputs.cu_seqlens_q.size(); ++s) PlaceRows(s);
   for (WindowPlan& plan : program_->windows) plan.Build(inputs);
+  program_->sparse.Begin(static_cast<int32_t>(inputs.cu_seqlens_q.size()) - 1);
   const auto steps = static_cast<int32_t>(program_->steps.size());
   if (step_seconds_.empty()) {
     pool_.Run(*this, steps);
@@ -242,6 +263,26 @@ void CpuBackend::CheckInputs(const RoundInputs& inputs) const {
     REM_CHECK(row > previous && static_cast<size_t>(row) < rows, "logit rows ascend");
     previous = row;
   }
+  CheckSealed(inputs);
+}
+
+void CpuBackend::CheckSealed(const RoundInputs& inputs) const {
+  if (inputs.sealed_table_begin.empty()) return;
+  const size_t entries = inputs.cu_seqlens_q.size();
+  REM_CHECK(inputs.sealed_table_begin.size() == entries && inputs.sealed_table_begin.front() == 0 &&
+                static_cast<size_t>(inputs.sealed_table_begin.back()) == inputs.sealed_table.size(),
+            "sealed segments of the same sequences");
+  REM_CHECK(inputs.sealed_until.empty() || inputs.sealed_until.size() + 1 == entries,
+            "each sequence says what is sealed");
+  for (const SealedSegmentId segment : inputs.sealed_table) {
+    REM_CHECK(Index(segment) >= 0 && Index(segment) < limits_.sparse.segments, "a sealed segment");
+  }
+  for (size_t s = 0; s + 1 < entries; ++s) {
+    const int32_t segments = inputs.sealed_table_begin[s + 1] - inputs.sealed_table_begin[s];
+    const auto keys = static_cast<int32_t>(inputs.cu_seqlens_k[s + 1] - inputs.cu_seqlens_k[s]);
+    REM_CHECK(segments == 0 || SegmentEnd(segments) > keys,
+              "a sealed segment for each that is due");
+  }
 }
 
 // Checks a sequence and finds where its new tokens' keys and values go.
@@ -272,6 +313,11 @@ std::span<const float> CpuBackend::Logits(int32_t i) const {
             "logits of a row that was asked for");
   const ActivationMatrix& logits = program_->logits;
   return {logits.Row(i), static_cast<size_t>(logits.width)};
+}
+
+SparseReadings CpuBackend::ReadingsOf(int32_t sequence) const {
+  REM_CHECK(program_ != nullptr && sequence >= 0 && sequence < limits_.sequences_max, "a sequence");
+  return program_->sparse.ReadingsOf(sequence);
 }
 
 std::span<const float> CpuBackend::ActivationRows(ActivationId id) const {

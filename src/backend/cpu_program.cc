@@ -101,6 +101,7 @@ Status Compiler::Compile() {
   AddRopeAngles();
   out_.expert_load = MakeExpertLoad(program_);
   round_.expert_load = out_.expert_load.get();
+  out_.sparse.Prepare(program_, layout_, limits_, round_.workers);
   int32_t experts_max = 0;
   for (operation_ = 0; operation_ < program_.operations.size(); ++operation_) {
     const Operation& operation = program_.operations[operation_];
@@ -433,6 +434,11 @@ Status Compiler::CompileOp(const AttentionOp& op) {
   setup.out = out;
   REM_ASSIGN_OR_RETURN(setup.sink_logits, OptionalVector(op.sink_logits, op.heads));
   ReserveAttention(op, *shape);
+  if (out_.sparse.on() && out_.sparse.sealed().has(op.layer)) {
+    setup.sparse = &out_.sparse;
+    out_.steps.push_back(MakeSealStep(round_, layout_, op.layer, out_.sparse));
+    DescribeNewest(StepKind::kAttention);
+  }
   std::vector<std::unique_ptr<Step>> steps = MakeAttentionSteps(round_, op, setup);
   MarkWritten(*out, steps.front().get());
   for (std::unique_ptr<Step>& step : steps) {
@@ -549,7 +555,7 @@ Status Compiler::TakeMemory() {
   place_all();
   REM_ASSIGN_OR_RETURN(out_.memory, MemoryRegion::Take(used, "activations"));
   base = out_.memory.data();
-  out_.activation_bytes = used + out_.attention_scratch.bytes();
+  out_.activation_bytes = used + out_.attention_scratch.bytes() + out_.sparse.bytes();
   used = 0;
   place_all();
   return Status::Ok();

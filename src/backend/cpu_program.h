@@ -31,6 +31,7 @@ struct CpuProgram {
   std::deque<RopeTable> rope_tables;          // one for each distinct RopeParams
   std::deque<WindowPlan> windows;             // one for each distinct window
   AttentionScratch attention_scratch;
+  SparseState sparse;
   std::vector<std::unique_ptr<Step>> steps;
   std::vector<StepDescription> descriptions;  // of each step
   MemoryRegion memory;                        // of all activations

@@ -52,11 +52,20 @@ struct KvSlot {
   int32_t slot = 0;  // of the page's kKvPageTokens
 };
 
+// Where sealed segments are.
+struct SealedSegments {
+  std::byte* base = nullptr;
+  int64_t segment_bytes = 0;
+
+  std::byte* At(SealedSegmentId segment) const { return base + Index(segment) * segment_bytes; }
+};
+
 // The state of the round that runs. Written between rounds and by steps that say so.
 struct RoundState {
   const KernelTable* kernels = nullptr;
   int32_t workers = 1;
   KvPages kv_pages;
+  SealedSegments sealed;
   RoundInputs inputs;
   std::array<int32_t, kRowSpaces> rows = {0, 0, 0};  // by RowSpace
   std::vector<KvSlot> kv_slots;                      // [tokens]

@@ -68,10 +68,9 @@ struct DynamicBatchingConfig {
 
 struct AttentionConfig {
   AttentionMode mode = AttentionMode::kExact;
-  double epsilon = 0.1;       // error asked for; 0: exact
-  int64_t block = 16;         // keys a block
-  int64_t engage_at = 16384;  // position from which rows may skip
-  double residual_max = 1;    // a row whose estimated error is larger is computed exactly
+  double epsilon = 0.1;                // error that a row may leave; 0: exact
+  int64_t block_keys = 16;             // similar keys that are known by their moments together
+  std::optional<double> residual_max;  // rows that leave more are computed exactly; none: off
 };
 
 struct TelemetryConfig {

@@ -21,9 +21,6 @@ constexpr std::string_view kPredictors[] = {"lstm_v2", "ewma", "none"};
 constexpr std::string_view kAttentionModes[] = {"exact", "auto", "custom_sparse"};
 constexpr std::string_view kLogLevels[] = {"debug", "info", "warning", "error"};
 
-// Words of the lists above whose features aren't built yet.
-constexpr std::string_view kAttentionModesToCome[] = {"auto", "custom_sparse"};
-
 // Each puts a value that was read without an error into its field.
 template <class Value, class Field>
 Status Put(Result<Value> value, Field& field) {
@@ -49,6 +46,13 @@ Status SetBuckets(Config& config, const ConfigValue& value) {
     return InvalidArgument("wants lengths in ascending order, each once");
   }
   config.kv_cache.prealloc_buckets = std::move(buckets);
+  return Status::Ok();
+}
+
+Status SetBlockKeys(Config& config, const ConfigValue& value) {
+  REM_ASSIGN_OR_RETURN(const int64_t keys, ReadInteger(value, 16, 64));
+  if (keys != 16 && keys != 32 && keys != 64) return InvalidArgument("wants 16, 32 or 64");
+  config.attention.block_keys = keys;
   return Status::Ok();
 }
 
@@ -203,28 +207,21 @@ const ConfigKey kKeys[] = {
      }},
 
     {"attention.mode", "exact, auto or custom_sparse", "exact",
-     "Whether long contexts may skip keys; exact is the one in force",
+     "Whether rows know most of their far keys by moments: from position 16384 on, 4288, or never",
      [](Config& c, const ConfigValue& v) {
        return Put(ReadChoice(v, kAttentionModes), c.attention.mode);
-     },
-     true, kAttentionModesToCome},
-    {"attention.epsilon", "number", "0.1", "Error that skipping may make; 0: none",
-     [](Config& c, const ConfigValue& v) { return Put(ReadReal(v, 0, 1), c.attention.epsilon); },
-     false},
-    {"attention.block", "whole number", "16", "Keys that are skipped together",
-     [](Config& c, const ConfigValue& v) { return Put(ReadInteger(v, 8, 128), c.attention.block); },
-     false},
-    {"attention.engage_at", "whole number", "16384", "Position from which keys may be skipped",
+     }},
+    {"attention.epsilon", "number", "0.1",
+     "Error that a row may leave, as a part of its softmax's weight; 0: none, which is exact",
+     [](Config& c, const ConfigValue& v) { return Put(ReadReal(v, 0, 0.9), c.attention.epsilon); }},
+    {"attention.block_keys", "16, 32 or 64", "16",
+     "Similar keys whose moments stand for them; 32 is faster and loses some rare facts",
+     [](Config& c, const ConfigValue& v) { return SetBlockKeys(c, v); }},
+    {"attention.residual_max", "number or auto", "auto",
+     "A row that leaves more error is computed exactly; auto: none is",
      [](Config& c, const ConfigValue& v) {
-       return Put(ReadInteger(v, 0, kTokensMax), c.attention.engage_at);
-     },
-     false},
-    {"attention.residual_max", "number", "1",
-     "Estimated error above which a row is computed exactly",
-     [](Config& c, const ConfigValue& v) {
-       return Put(ReadReal(v, 0, 1), c.attention.residual_max);
-     },
-     false},
+       return PutUnlessAuto(v, ReadReal(v, 0, 1), c.attention.residual_max);
+     }},
 
     {"telemetry.log_level", "debug, info, warning or error", "info",
      "The least important messages that are logged",

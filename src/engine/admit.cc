@@ -145,6 +145,7 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   const int64_t init_us = ElapsedUs(begin, clock_.Now());
   generation.room_init_us_.store(init_us, std::memory_order_release);
   generation.bucket_tokens_.store(sequence.room.bucket_tokens(), std::memory_order_release);
+  generation.sparse_.store(!sequence.room.segments().empty(), std::memory_order_release);
   generation.cached_tokens_.store(sequence.room.tokens_matched(), std::memory_order_release);
   metrics_.ObserveRoom(sequence.room.bucket_tokens() == 0, init_us);
 
@@ -153,6 +154,7 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   sequence.first_token.reset();
   sequence.predicted_us = entry.first_token_us;
   sequence.tokens_computed = sequence.room.tokens_matched();
+  sequence.sealed_until = 0;
   sequence.tokens.clear();
   sequence.counts_tokens = UsesTokenCounts(request.sampling);
   for (const TokenId token : request.prompt) {

@@ -34,8 +34,20 @@ void Engine::Loop::Commit() {
   for (size_t i = 0; i < batch_.size(); ++i) {
     Sequence& sequence = *running_[round_.shares[i].sequence];
     const auto tokens = static_cast<int32_t>(batch_[i].tokens.size());
+    AddReadings(sequence, static_cast<int32_t>(i));
     CommitShare(sequence, tokens, logit_row);
     logit_row += tokens - batch_[i].logits_begin;
+  }
+}
+
+void Engine::Loop::AddReadings(Sequence& sequence, int32_t place) {
+  if (sequence.room.segments().empty()) return;
+  const SparseReadings readings = runner_.ReadingsOf(place);
+  Generation& generation = *sequence.generation;
+  generation.far_blocks_.fetch_add(readings.far_blocks, std::memory_order_relaxed);
+  generation.chosen_blocks_.fetch_add(readings.chosen_blocks, std::memory_order_relaxed);
+  if (readings.residual_max > generation.residual_max_.load(std::memory_order_relaxed)) {
+    generation.residual_max_.store(readings.residual_max, std::memory_order_relaxed);
   }
 }
 
@@ -44,6 +56,7 @@ void Engine::Loop::CommitShare(Sequence& sequence, int32_t tokens, int32_t logit
   const int32_t end = first + tokens;
   const int32_t prompt = sequence.prompt_tokens();
   sequence.tokens_computed = end;
+  if (!sequence.room.segments().empty()) sequence.sealed_until = end;
   sequence.room.Publish(sequence.computed());
   const int32_t wanted_from = std::max(first, sequence.logits_begin());
   if (sequence.scores() && first == 0) GivePromptToken(sequence, 0, {});

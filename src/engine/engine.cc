@@ -82,7 +82,14 @@ RoomFacts Generation::room() const {
   const int32_t bucket_tokens = bucket_tokens_.load(std::memory_order_acquire);
   return {.dynamic = bucket_tokens == 0,
           .bucket_tokens = bucket_tokens,
-          .init_us = room_init_us_.load(std::memory_order_acquire)};
+          .init_us = room_init_us_.load(std::memory_order_acquire),
+          .sparse = sparse_.load(std::memory_order_acquire)};
+}
+
+SparseReadings Generation::attention() const {
+  return {.far_blocks = far_blocks_.load(std::memory_order_relaxed),
+          .chosen_blocks = chosen_blocks_.load(std::memory_order_relaxed),
+          .residual_max = residual_max_.load(std::memory_order_relaxed)};
 }
 
 AdmissionFacts Generation::admission() const {

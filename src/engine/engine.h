@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/notifier.h"
 #include "base/spsc_ring.h"
@@ -30,6 +31,7 @@ struct RoomFacts {
   bool dynamic = false;
   int32_t bucket_tokens = 0;  // length of its class; 0: dynamic
   int64_t init_us = 0;        // from the decision to admit it to usable room
+  bool sparse = false;        // rows that come far enough are attended to sparsely
 };
 
 // What admission said.
@@ -79,6 +81,8 @@ class Generation {
   // known. The notifier is notified when it becomes true.
   bool placed() const { return placed_.load(std::memory_order_acquire); }
   RoundFacts round() const;
+  // What its sparse rows read so far; its last ones are counted once their token was popped.
+  SparseReadings attention() const;
   // Each is known once its token was popped.
   GenerationTimes times() const;
 
@@ -98,6 +102,10 @@ class Generation {
   std::atomic<int32_t> cached_tokens_{0};
   std::atomic<int32_t> bucket_tokens_{0};
   std::atomic<int64_t> room_init_us_{0};
+  std::atomic<bool> sparse_{false};
+  std::atomic<int64_t> far_blocks_{0};
+  std::atomic<int64_t> chosen_blocks_{0};
+  std::atomic<float> residual_max_{0};
   std::atomic<int64_t> predicted_us_{0};
   std::atomic<int64_t> retry_us_{0};
   std::atomic<bool> placed_{false};

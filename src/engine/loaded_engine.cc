@@ -56,6 +56,7 @@ LoadOptions LoadOptionsOf(const LoadEngineOptions& options, const ModelShape& sh
   load.kv_type = options.backend.compute == ComputeMode::kF32 ? DType::kF32 : options.kv_type;
   load.round_tokens_max = options.engine.round_tokens_max;
   load.sequences_max = options.engine.sequences_max;
+  if (options.sparse.engage_at < load.context_max) load.sparse = options.sparse;
   return load;
 }
 
@@ -86,7 +87,8 @@ Result<EnginePlan> PlanEngine(const ModelFile& file, const ModelInfo& info,
                                    .free_bytes = free_bytes,
                                    .kv_memory_bytes = options.kv_memory_bytes,
                                    .dynamic_bytes_max = options.dynamic_memory_bytes,
-                                   .dynamic = plan.dynamic};
+                                   .dynamic = plan.dynamic,
+                                   .segment_bytes = model.segment_bytes};
   plan.memory = PlanMemory(inputs);
   plan.fits = CheckFits(plan.memory, inputs);
   return plan;
@@ -105,6 +107,7 @@ Result<LoadedModel> OpenModel(ModelFile file, const LoadEngineOptions& options,
   load.kv_memory = {.arena_pages = model.plan.memory.kv_page_count,
                     .dynamic_pages = model.plan.memory.dynamic_page_count,
                     .lock = options.lock_memory};
+  load.sparse.segments = model.plan.memory.segment_count;
   REM_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend(options.backend));
   REM_ASSIGN_OR_RETURN(model.runner,
                        LoadModel(*model.file, *model.info, std::move(backend), load, progress));

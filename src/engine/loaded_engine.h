@@ -33,6 +33,8 @@ struct LoadEngineOptions {
   // them.
   std::vector<int64_t> buckets_wanted;
   bool lock_memory = false;  // the arena, where the system lets us
+  // segments follows from the plan; without effect where no sequence can reach engage_at.
+  SparseAttentionOptions sparse = {};
   ForecastModel forecast = ForecastModel::kNone;
   std::string predictor_file;  // of kLstmV2; empty: the network that is built in
   // The costs that this model's rounds had when it last ran here, if it did.

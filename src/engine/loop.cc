@@ -20,7 +20,7 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
       queue_(options.queue_max),
       forecaster_(options.sequences_max, options.queue_max),
       predictor_(options.predictor),
-      rooms_(runner.kv_store(), kv_page_count, context_max_, options),
+      rooms_(runner.kv_store(), kv_page_count, context_max_, options, runner.limits().sparse),
       sampler_(runner.shape().vocabulary_size),
       fit_(options.costs),
       round_(options.sequences_max, options.queue_max),
@@ -147,11 +147,12 @@ void Engine::Loop::RunBatch() {
     const Sequence& sequence = *running_[share.sequence];
     const int32_t first = sequence.tokens_computed;
     const std::span<const int32_t> tokens(sequence.tokens);
-    batch_.push_back(
-        {.tokens = tokens.subspan(first, share.tokens),
-         .first_position = first,
-         .pages = sequence.room.pages().first(PagesFor(int64_t{first} + share.tokens)),
-         .logits_begin = std::clamp(sequence.logits_begin() - first, 0, share.tokens)});
+    batch_.push_back({.tokens = tokens.subspan(first, share.tokens),
+                      .first_position = first,
+                      .pages = sequence.room.pages().first(PagesFor(int64_t{first} + share.tokens)),
+                      .logits_begin = std::clamp(sequence.logits_begin() - first, 0, share.tokens),
+                      .sealed = sequence.room.segments(),
+                      .sealed_until = sequence.sealed_until});
   }
   runner_.Run(batch_);
   round_ended_ = clock_.Now();

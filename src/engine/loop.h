@@ -72,6 +72,7 @@ class Engine::Loop {
   // What comes of it. (commit.cc)
   void Commit();
   // The sequence computed `tokens` more; logit_row: the round's number of its first wanted row.
+  void AddReadings(Sequence& sequence, int32_t place);
   void CommitShare(Sequence& sequence, int32_t tokens, int32_t logit_row);
   // logits: of the row before; empty for position 0.
   void GivePromptToken(Sequence& sequence, int32_t position, std::span<const float> logits);

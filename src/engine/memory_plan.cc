@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "tensor/kv_layout.h"
+#include "tensor/sealed_layout.h"
 
 namespace remontoir {
 namespace {
@@ -33,6 +34,8 @@ int64_t ReadNumber(const char* path, std::string_view key) {
   return file >> value ? value : -1;
 }
 
+constexpr int64_t kSegmentPages = kSegmentKeys / kKvPageTokens;
+
 int64_t ContextPages(const MemoryPlanInputs& inputs) {
   return (int64_t{inputs.context_max} + kKvPageTokens - 1) / kKvPageTokens;
 }
@@ -46,7 +49,14 @@ int64_t PlanArena(const MemoryPlanInputs& inputs) {
   if (inputs.kv_memory_bytes > 0) return inputs.kv_memory_bytes / inputs.page_bytes;
   const int64_t left = FreeAfter(inputs, Wide{inputs.weights_bytes} + inputs.activation_bytes);
   const int64_t full = ContextPages(inputs) * inputs.sequences_max;
-  return std::max<int64_t>(inputs.sequences_max, std::min(full, left / 4 / inputs.page_bytes));
+  const Wide page_bytes = Wide{inputs.page_bytes} + inputs.segment_bytes / kSegmentPages;
+  return std::max<int64_t>(inputs.sequences_max,
+                           std::min<int64_t>(full, static_cast<int64_t>(left / 4 / page_bytes)));
+}
+
+int64_t PlanSegments(const MemoryPlanInputs& inputs, int64_t arena_pages) {
+  if (inputs.segment_bytes == 0) return 0;
+  return std::max(arena_pages, ContextPages(inputs)) / kSegmentPages + 1;
 }
 
 int64_t PlanDynamic(const MemoryPlanInputs& inputs, int64_t arena_pages) {
@@ -100,8 +110,11 @@ MemoryPlan PlanMemory(const MemoryPlanInputs& inputs) {
   dynamic = (dynamic + granule - 1) / granule * granule;
   plan.dynamic_page_count = static_cast<int32_t>(dynamic);
   plan.dynamic_bytes = Clamped(Wide{dynamic} * inputs.page_bytes);
+  plan.segment_count =
+      static_cast<int32_t>(std::min(PlanSegments(inputs, plan.kv_page_count), kPagesMax));
+  plan.sealed_bytes = Clamped(Wide{plan.segment_count} * inputs.segment_bytes);
   plan.total_bytes = Clamped(Wide{plan.weights_bytes} + plan.activation_bytes + plan.kv_bytes +
-                             plan.dynamic_bytes);
+                             plan.dynamic_bytes + plan.sealed_bytes);
   return plan;
 }
 

@@ -22,6 +22,8 @@ struct MemoryPlanInputs {
   int64_t kv_memory_bytes = 0;    // kv_cache.memory; 0: auto
   int64_t dynamic_bytes_max = 0;  // kv_cache.dynamic_memory_max; 0: auto
   bool dynamic = false;           // kv_cache.strategy: no arena
+  // Sparse attention: bytes of a sealed segment, 0 where there are none.
+  int64_t segment_bytes = 0;
 };
 
 // A plan is always one that could run; whether it fits is CheckFits' to say.
@@ -32,14 +34,18 @@ struct MemoryPlan {
   int64_t kv_bytes = 0;
   int32_t dynamic_page_count = 0;  // asked of the system by requests, at most
   int64_t dynamic_bytes = 0;
-  int64_t total_bytes = 0;  // of these four
+  int32_t segment_count = 0;  // sealed
+  int64_t sealed_bytes = 0;
+  int64_t total_bytes = 0;  // of these five
   int64_t free_bytes = 0;
 };
 
 // The arena on auto: the smaller of a quarter of what weights and activations leave free and what
 // `sequences_max` full contexts need, but a page a sequence at least. The dynamic pages on auto: a
 // full context, or a quarter of what is left after the arena where that is less. An amount that is
-// given is kept to, rounded down to whole pages. Sums end at INT64_MAX.
+// given is kept to, rounded down to whole pages. Sealed segments: those of the arena's tokens, and
+// at least those of one full context; an arena on auto leaves room for its own. Sums end at
+// INT64_MAX.
 MemoryPlan PlanMemory(const MemoryPlanInputs& inputs);
 
 // ResourceExhausted: what is needed, what is free and which keys to lower; or that the room is too

@@ -40,6 +40,7 @@ struct Request {
 
   int32_t priority = 0;  // kPriorityMin (first) ... kPriorityMax
   bool alone = false;    // shares no round with other sequences
+  bool exact = false;    // no sparse attention
   // Refused when its first token is predicted to come later than so long after its arrival; 0: it
   // waits for as long as it takes.
   int64_t first_token_us_max = 0;

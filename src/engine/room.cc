@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
@@ -23,14 +24,18 @@ bool LooksUp(const Request& request) {
 }  // namespace
 
 RoomSource::RoomSource(KvStore& pages, int32_t arena_pages, int32_t context_max,
-                       const EngineOptions& options)
+                       const EngineOptions& options, const SparseAttentionOptions& sparse)
     : pages_(pages),
       context_max_(context_max),
       reserve_tokens_default_(options.reserve_tokens_default),
       dynamic_only_(options.dynamic),
       pool_(arena_pages, SystemRandomBits()),
       buckets_(ClassesOf(options, context_max), options.bucket_capacity),
-      dynamic_(pages.dynamic_pages(), pages.dynamic_granule()) {
+      dynamic_(pages.dynamic_pages(), pages.dynamic_granule()),
+      engage_at_(sparse.segments > 0 ? sparse.engage_at : 0) {
+  for (int32_t i = sparse.segments - 1; i >= 0 && engage_at_ > 0; --i) {
+    segments_free_.push_back(SealedSegmentId(i));
+  }
   classes_.resize(static_cast<size_t>(buckets_.class_count()));
   prompt_.reserve(static_cast<size_t>(context_max));
 }
@@ -56,18 +61,36 @@ int64_t RoomSource::TokensToReserve(const Request& request) const {
 RoomNeed RoomSource::NeedOf(const Request& request, const PrefixMatch& match) const {
   const int64_t tokens = TokensToReserve(request);
   const int32_t pages = PagesFor(tokens);
+  const int32_t segments = SegmentsFor(request, tokens);
   if (IsDynamic(request)) {
     const int32_t granule = pages_.dynamic_granule();
-    return {.dynamic_pages = (pages + granule - 1) / granule * granule};
+    return {.dynamic_pages = (pages + granule - 1) / granule * granule, .segments = segments};
   }
-  return {.pages = pool_.PagesNeeded(match, pages), .tokens = tokens};
+  return {.pages = pool_.PagesNeeded(match, pages), .tokens = tokens, .segments = segments};
+}
+
+int32_t RoomSource::SegmentsFor(const Request& request, int64_t tokens) const {
+  if (engage_at_ == 0 || request.exact || tokens <= engage_at_) return 0;
+  return static_cast<int32_t>((tokens - kAnchorKeys) / kSegmentKeys);
 }
 
 PrefixMatch RoomSource::Match(const Request& request, int32_t tokens_max) {
   if (!LooksUp(request) || IsDynamic(request)) return {};
   prompt_.clear();
   for (const TokenId token : request.prompt) prompt_.push_back(Index(token));
-  return pool_.prefix_cache().Match(request.room.prefix_key, prompt_, {.tokens_max = tokens_max});
+  MatchLimits limits = {.tokens_max = tokens_max};
+  if (engage_at_ > 0) {
+    limits.tail_grain = kRowGroupPositions;
+    limits.grain_from = engage_at_;
+  }
+  return pool_.prefix_cache().Match(KeyOf(request), prompt_, limits);
+}
+
+// Past engage_at the two modes have different keys and values: neither finds the other's.
+PrefixKey RoomSource::KeyOf(const Request& request) const {
+  PrefixKey key = request.room.prefix_key;
+  if (engage_at_ > 0 && request.exact) key.high = ~key.high;
+  return key;
 }
 
 void RoomSource::Describe(SchedulerState& state) {
@@ -79,17 +102,21 @@ void RoomSource::Describe(SchedulerState& state) {
   state.classes = classes_;
   state.pages_free = pool_.pages_available();
   state.dynamic_pages_free = dynamic_.longest_free();
+  state.segments_free = static_cast<int32_t>(segments_free_.size());
 }
 
 SequenceRoom::SequenceRoom(RoomSource& source)
     : source_(source), lease_(source.pool_, PagesFor(source.context_max_)) {
   ranges_.reserve(kRangesMax);
   dynamic_pages_.reserve(static_cast<size_t>(source.dynamic_.pages_total()));
+  segments_.reserve(static_cast<size_t>(source.context_max_) / kSegmentKeys + 1);
 }
 
 Status SequenceRoom::Take(const Request& request, int32_t tokens_matched_max) {
   const int64_t tokens = source_.TokensToReserve(request);
   dynamic_ = source_.IsDynamic(request);
+  request_ = &request;
+  REM_CHECK(TakeSegments(source_.SegmentsFor(request, tokens)), "admitted without segments");
   if (dynamic_) return TakeRange(PagesFor(tokens));
   const PrefixMatch match = source_.Match(request, tokens_matched_max);
   bucket_ = source_.buckets_.Take(tokens);
@@ -122,11 +149,26 @@ Status SequenceRoom::TakeRange(int32_t pages) {
 
 RoomNeed SequenceRoom::Held() const {
   const auto count = static_cast<int32_t>(pages().size());
-  if (dynamic_) return {.dynamic_pages = count};
-  return {.pages = count, .tokens = bucket_tokens()};
+  const auto segments = static_cast<int32_t>(segments_.size());
+  if (dynamic_) return {.dynamic_pages = count, .segments = segments};
+  return {.pages = count, .tokens = bucket_tokens(), .segments = segments};
+}
+
+bool SequenceRoom::TakeSegments(int32_t count) {
+  std::vector<SealedSegmentId>& free = source_.segments_free_;
+  const auto more = count - static_cast<int32_t>(segments_.size());
+  if (more > static_cast<int32_t>(free.size())) return false;
+  for (int32_t i = 0; i < more; ++i) {
+    segments_.push_back(free.back());
+    free.pop_back();
+  }
+  return true;
 }
 
 bool SequenceRoom::Grow() {
+  const int64_t wanted =
+      std::min<int64_t>(tokens_max() + kGrowthPages * kKvPageTokens, source_.context_max_);
+  if (!TakeSegments(source_.SegmentsFor(*request_, wanted))) return false;
   if (dynamic_) return TakeRange(kGrowthPages).ok() || TakeRange(1).ok();
   const int64_t tokens = std::min<int64_t>(tokens_max() + kKvPageTokens, source_.context_max_);
   const BucketId grown = source_.buckets_.Grow(bucket_, tokens);
@@ -144,7 +186,16 @@ bool SequenceRoom::Grow() {
   return false;
 }
 
+std::span<const int32_t> SequenceRoom::Publishable(std::span<const int32_t> tokens) const {
+  if (segments_.empty() || std::ssize(tokens) <= source_.engage_at_) return tokens;
+  const auto prompt = static_cast<int32_t>(request_->prompt.size());
+  const int32_t whole = prompt / kRowGroupPositions * kRowGroupPositions;
+  const auto most = static_cast<size_t>(std::max(source_.engage_at_, whole));
+  return tokens.first(std::min(tokens.size(), most));
+}
+
 void SequenceRoom::Publish(std::span<const int32_t> tokens) {
+  tokens = Publishable(tokens);
   const auto full = static_cast<int32_t>(tokens.size() / kKvPageTokens);
   if (publishes_ && full > lease_.pages_published()) lease_.Publish(tokens);
 }
@@ -158,12 +209,15 @@ void SequenceRoom::Release(std::span<const int32_t> tokens) {
   dynamic_pages_.clear();
   if (bucket_ != kNoBucket) {
     if (publishes_) {
-      lease_.PublishAndRelease(tokens);
+      lease_.PublishAndRelease(Publishable(tokens));
     } else {
       lease_.Release();
     }
     source_.buckets_.Return(bucket_);
   }
+  for (const SealedSegmentId segment : segments_) source_.segments_free_.push_back(segment);
+  segments_.clear();
+  request_ = nullptr;
   bucket_ = kNoBucket;
   publishes_ = false;
   dynamic_ = false;

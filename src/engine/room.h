@@ -18,8 +18,9 @@ namespace remontoir {
 class RoomSource {
  public:
   // The pages must outlive the source. arena_pages: of the arena, 0 or more.
-  RoomSource(KvStore& pages, int32_t arena_pages, int32_t context_max,
-             const EngineOptions& options);
+  // Where `sparse` engages, sequences that may get there hold sealed segments too.
+  RoomSource(KvStore& pages, int32_t arena_pages, int32_t context_max, const EngineOptions& options,
+             const SparseAttentionOptions& sparse);
 
   // Positions that the request may fill before its room has to grow: prompt and max_tokens (or
   // the default), at most what the client hints at and what there is at all.
@@ -28,7 +29,11 @@ class RoomSource {
   RoomNeed NeedOf(const Request& request, const PrefixMatch& match) const;
   // What anybody left of the prompt's first tokens in the prefix cache, `tokens_max` at most.
   PrefixMatch Match(const Request& request, int32_t tokens_max = INT32_MAX);
+  PrefixKey KeyOf(const Request& request) const;
   bool IsDynamic(const Request& request) const { return dynamic_only_ || request.room.dynamic; }
+
+  // Sealed segments for so many positions of the request.
+  int32_t SegmentsFor(const Request& request, int64_t tokens) const;
 
   // Positions that one sequence could ever fill.
   int64_t tokens_max(bool dynamic) const;
@@ -48,6 +53,8 @@ class RoomSource {
   KvPool pool_;
   BucketCounts buckets_;
   DynamicRanges dynamic_;
+  const int32_t engage_at_;  // 0: never
+  std::vector<SealedSegmentId> segments_free_;
   std::vector<RoomClass> classes_;  // as last described
   std::vector<int32_t> prompt_;     // of the request that is looked up, [context_max]
 };
@@ -68,11 +75,16 @@ class SequenceRoom {
   Status Take(const Request& request, int32_t tokens_matched_max);
   // Room for a page more. False when there is none.
   bool Grow();
-  // tokens: those computed so far, from position 0: full pages become visible to other requests.
+  // tokens: those computed so far, from position 0: full pages become visible to other requests. In
+  // a sparse sequence those past engage_at only where they are the prompt's, in whole groups of 8:
+  // generated rows and a short last group chose their blocks in other company than a prompt's
+  // would.
   void Publish(std::span<const int32_t> tokens);
-  // Gives all back; what `tokens`, computed in it, fill stays in the prefix cache.
+  // Gives all back; what `tokens`, computed in it, fill stays in the prefix cache, likewise.
   void Release(std::span<const int32_t> tokens);
 
+  // Sealed ones of its positions, in their order; none: it is exact.
+  std::span<const SealedSegmentId> segments() const { return segments_; }
   // In the order of the sequence's positions.
   std::span<const KvPageId> pages() const {
     return dynamic_ ? std::span<const KvPageId>(dynamic_pages_) : lease_.pages();
@@ -92,6 +104,9 @@ class SequenceRoom {
   static constexpr int32_t kGrowthPages = 4;  // of a range that it grows by
 
   Status TakeRange(int32_t pages);
+  // So many in all; false, and none taken, when fewer are free.
+  bool TakeSegments(int32_t count);
+  std::span<const int32_t> Publishable(std::span<const int32_t> tokens) const;
 
   RoomSource& source_;
   bool dynamic_ = false;
@@ -100,6 +115,8 @@ class SequenceRoom {
   BucketId bucket_ = kNoBucket;
   std::vector<KvPageRange> ranges_;
   std::vector<KvPageId> dynamic_pages_;
+  const Request* request_ = nullptr;  // while it holds a room
+  std::vector<SealedSegmentId> segments_;
 };
 
 }  // namespace remontoir

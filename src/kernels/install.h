@@ -9,10 +9,12 @@ namespace remontoir {
 void InstallScalarProducts(KernelTable* table);
 void InstallScalarAttention(KernelTable* table);
 void InstallScalarRows(KernelTable* table);
+void InstallScalarSparse(KernelTable* table);
 
 void InstallAvx2Products(KernelTable* table);
 void InstallAvx2Attention(KernelTable* table);
 void InstallAvx2Rows(KernelTable* table);
+void InstallAvx2Sparse(KernelTable* table);
 
 void InstallEvexVnniProducts(KernelTable* table);
 
@@ -24,6 +26,7 @@ bool InstallAvxVnniProducts(KernelTable* table);
 void InstallAvx512Products(KernelTable* table);
 void InstallAvx512Attention(KernelTable* table);
 void InstallAvx512Rows(KernelTable* table);
+void InstallAvx512Sparse(KernelTable* table);
 
 }  // namespace REM_WORDS
 

@@ -14,6 +14,7 @@ KernelTable MakeScalar() {
   InstallScalarProducts(&table);
   InstallScalarAttention(&table);
   InstallScalarRows(&table);
+  InstallScalarSparse(&table);
   return table;
 }
 
@@ -23,6 +24,7 @@ KernelTable MakeAvx2() {
   InstallAvx2Products(&table);
   InstallAvx2Attention(&table);
   InstallAvx2Rows(&table);
+  InstallAvx2Sparse(&table);
   return table;
 }
 
@@ -43,6 +45,7 @@ KernelTable MakeAvx512() {
   InstallAvx512Products(&table);
   InstallAvx512Attention(&table);
   InstallAvx512Rows(&table);
+  InstallAvx512Sparse(&table);
   return table;
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
 #include "kernels/packing.h"
+#include "kernels/sparse.h"
 #include "tensor/dtype.h"
 
 namespace remontoir {
@@ -40,9 +41,28 @@ struct KernelTable {
   void (*finish_row)(const SoftmaxState& state, const float* sum, int value_width,
                      const float* sink_logit, float* out);
 
+  // --- Sparse attention; the structs say what each does. ---
+  // mean, axis by so many power iterations, projections and their spread.
+  void (*principal_axis)(const KeySet& keys, int iterations, PrincipalAxis* out);
+  // The axis times its deviation, and the variance by column that this leaves over; [stride] each.
+  void (*block_spread)(const KeySet& keys, const PrincipalAxis& axis, float* scaled_axis,
+                       float* rest);
+  void (*estimate_blocks)(const BlockEstimate&);
+  BlockTotals (*weigh_blocks)(const BlockWeighing&);
+  void (*choose_blocks)(const BlockChoice&);
+  BlockTotals (*drop_blocks)(const BlockDrop&);  // error_max is not counted
+  void (*add_block_means)(const BlockMeans&);
+  // By the sealed type: kF32, kF16 and kBF16, else null.
+  std::array<void (*)(const PanelAttention&), kDTypeCount> attend_panels;
+
   // --- KV: `slot` is the token's place in its page, `head` the head's keys or values there. ---
   void (*store_key)(const float* key, int width, DType type, int slot, std::byte* head_keys);
   void (*store_value)(const float* value, int width, DType type, int slot, std::byte* head_values);
+  // A page's keys or values of one head as rows of float32, [kKvPageTokens][stride]; columns from
+  // `width` on stay as they are.
+  void (*load_keys)(const std::byte* head_keys, int width, DType type, int64_t stride, float* rows);
+  void (*load_values)(const std::byte* head_values, int width, DType type, int64_t stride,
+                      float* rows);
 
   // Rotates the first 2 * pairs values of a head in place by the angles whose cos and sin are given
   // ([pairs], magnitude included).

@@ -74,6 +74,10 @@ static inline float Tanh(float x) {
 inline constexpr float kGeluLinear = 0.797884561F;
 inline constexpr float kGeluCubic = 0.0356774081F;
 
+// The bits of a float are about its logarithm: half of them and the bits of 1, less this, are about
+// those of its square root.
+inline constexpr int32_t kRoughRootBits = 0x1fc2'e20b;
+
 // The clamped swiglu's bound of gate and up, and the slope of its sigmoid.
 inline constexpr float kSwigluBound = 7.0F;
 inline constexpr float kSwigluSlope = 1.702F;

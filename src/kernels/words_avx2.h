@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/intrinsics.h"
+#include "kernels/math_scalar.h"
 #include "tensor/dtype.h"
 
 // For files compiled with AVX2, FMA and F16C. Every function does the same to each lane in every
@@ -20,6 +21,7 @@ struct Avx2Words {
   static constexpr int kRegisters = 2;  // of a Floats
   // Running sums of sixteen that the registers hold beside their operands.
   static constexpr int kAccumulators = 6;
+  static constexpr int kTileRowsMax = 6;  // of tiles in which rows share what is loaded
 
   static Floats Zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
   static Floats Set(float x) {
@@ -139,6 +141,12 @@ struct Avx2Words {
   static bool All(Mask mask) {
     return _mm256_movemask_ps(_mm256_and_ps(mask.low, mask.high)) == 0xff;
   }
+  // A bit a lane, lane 0 the lowest.
+  static uint32_t Bits(Mask mask) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(mask.low) |
+                                 (_mm256_movemask_ps(mask.high) << 8));
+  }
+  static Mask FromBits(uint32_t bits) { return {LanesOf(bits & 0xff), LanesOf(bits >> 8)}; }
   // Lanes whose number, counted from `first`, lies in [begin, end).
   static Mask LanesBetween(int first, int begin, int end) {
     return {Between(first, begin, end), Between(first + 8, begin, end)};
@@ -154,6 +162,12 @@ struct Avx2Words {
 
   // x * 2^n for whole numbers n in -126 ... 0.
   static Floats Shift(Floats x, Floats n) { return Multiply(x, PowerOfTwo(n)); }
+
+  // x * 2^n * sqrt(v) within an eighth, for x and v in 0 ... 1 and n in 0 ... 100: a float's bits,
+  // taken for a whole number, are about its logarithm. 0 where the product is below 2^-63.
+  static Floats RoughProduct(Floats x, Floats n, Floats v) {
+    return {RoughProduct(x.low, n.low, v.low), RoughProduct(x.high, n.high, v.high)};
+  }
 
   // Lanes i and i + 8 added, then i and i + 4, and so on: the tree of scalar::FoldLanes.
   static float FoldLanes(Floats x) {
@@ -201,6 +215,18 @@ struct Avx2Words {
     const __m256i from_begin = _mm256_cmpgt_epi32(lane, _mm256_set1_epi32(begin - 1));
     const __m256i before_end = _mm256_cmpgt_epi32(_mm256_set1_epi32(end), lane);
     return _mm256_castsi256_ps(_mm256_and_si256(from_begin, before_end));
+  }
+  static __m256 LanesOf(uint32_t bits) {
+    const __m256i bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    const __m256i all = _mm256_set1_epi32(static_cast<int32_t>(bits));
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(all, bit), bit));
+  }
+  static __m256 RoughProduct(__m256 x, __m256 n, __m256 v) {
+    const __m256i power = _mm256_cvtps_epi32(_mm256_mul_ps(n, _mm256_set1_ps(1 << 23)));
+    const __m256i root = _mm256_srli_epi32(_mm256_castps_si256(v), 1);
+    const __m256i bits = _mm256_add_epi32(_mm256_add_epi32(_mm256_castps_si256(x), power), root);
+    const __m256i product = _mm256_sub_epi32(bits, _mm256_set1_epi32(scalar::kRoughRootBits));
+    return _mm256_castsi256_ps(_mm256_max_epi32(product, _mm256_setzero_si256()));
   }
   static __m256 Power(__m256 n) {
     const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));

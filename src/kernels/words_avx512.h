@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/intrinsics.h"
+#include "kernels/math_scalar.h"
 #include "kernels/words_namespace.h"
 #include "tensor/dtype.h"
 
@@ -16,6 +17,7 @@ struct Avx512Words {
 
   static constexpr int kRegisters = 1;
   static constexpr int kAccumulators = 24;
+  static constexpr int kTileRowsMax = 8;
 
   static Floats Zero() { return _mm512_setzero_ps(); }
   static Floats Set(float x) { return _mm512_set1_ps(x); }
@@ -83,6 +85,8 @@ struct Avx512Words {
     return _mm512_maskz_mov_ps(static_cast<Mask>(~mask), x);
   }
   static bool All(Mask mask) { return mask == 0xffff; }
+  static uint32_t Bits(Mask mask) { return mask; }
+  static Mask FromBits(uint32_t bits) { return static_cast<Mask>(bits); }
   static Mask LanesBetween(int first, int begin, int end) {
     return static_cast<Mask>(First(end - first) & ~First(begin - first));
   }
@@ -96,6 +100,14 @@ struct Avx512Words {
   }
 
   static Floats Shift(Floats x, Floats n) { return _mm512_scalef_ps(x, n); }
+
+  static Floats RoughProduct(Floats x, Floats n, Floats v) {
+    const __m512i power = _mm512_cvtps_epi32(_mm512_mul_ps(n, _mm512_set1_ps(1 << 23)));
+    const __m512i root = _mm512_srli_epi32(_mm512_castps_si512(v), 1);
+    const __m512i bits = _mm512_add_epi32(_mm512_add_epi32(_mm512_castps_si512(x), power), root);
+    const __m512i product = _mm512_sub_epi32(bits, _mm512_set1_epi32(scalar::kRoughRootBits));
+    return _mm512_castsi512_ps(_mm512_max_epi32(product, _mm512_setzero_si512()));
+  }
 
   static float FoldLanes(Floats x) {
     const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), UpperHalf(x));

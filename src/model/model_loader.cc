@@ -196,6 +196,7 @@ RoundLimits MakeRoundLimits(const ModelShape& shape, const LoadOptions& options)
   limits.logit_rows_max =
       std::max(options.sequences_max, std::min(options.round_tokens_max, kLogitRowsMax));
   limits.context_max = options.context_max > 0 ? options.context_max : shape.context_trained;
+  limits.sparse = options.sparse;
   return limits;
 }
 

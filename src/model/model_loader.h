@@ -19,6 +19,7 @@ struct LoadOptions {
   int32_t round_tokens_max = 512;
   int32_t sequences_max = 8;
   KvMemoryOptions kv_memory;
+  SparseAttentionOptions sparse = {};
 };
 
 // Bytes gone through so far and in all: of matrices (twice each where a cache of packed weights is

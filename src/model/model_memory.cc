@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/activation_plan.h"
+#include "backend/cpu_sparse_attention.h"
 #include "kernels/packing.h"
 #include "model/program_builder.h"
 
@@ -49,11 +50,16 @@ ModelMemory PlanModelMemory(const ModelInfo& info, const LoadOptions& options, i
   memory.expert_bytes = Clamped(experts);
   ModelWeights none;
   none.layers.resize(static_cast<size_t>(info.shape.layers));
-  memory.activation_bytes = ActivationBytesMax(
-      BuildProgram(*info.family, info.shape, none), MakeKvLayout(info.shape, options.kv_type),
-      MakeRoundLimits(info.shape, options), workers, float32);
+  const Program program = BuildProgram(*info.family, info.shape, none);
+  const KvLayout layout = MakeKvLayout(info.shape, options.kv_type);
+  const int64_t activation_bytes =
+      ActivationBytesMax(program, layout, MakeRoundLimits(info.shape, options), workers, float32);
   memory.activation_bytes =
-      Clamped(static_cast<__int128>(memory.activation_bytes) + panel_bytes_max * workers);
+      Clamped(static_cast<__int128>(activation_bytes) + panel_bytes_max * workers);
+  if (options.sparse.engage_at > 0) {
+    memory.segment_bytes =
+        SealedLayoutOf(program, layout, options.sparse.block_keys).segment_bytes();
+  }
   return memory;
 }
 

@@ -15,6 +15,7 @@ struct ModelMemory {
   int64_t expert_bytes = 0;         // of the weights: matrices of experts, which might be mapped
   int64_t mapped_expert_bytes = 0;  // of the mapped bytes: matrices of experts
   int64_t activation_bytes = 0;     // for any round of these options; a bound
+  int64_t segment_bytes = 0;        // of a sealed segment; 0: no layer is attended to sparsely
 };
 
 // The file may be open by its header. workers: the threads that will compute. With `float32`

@@ -17,6 +17,9 @@ ModelRunner::ModelRunner(ModelShape shape, RoundLimits limits)
   cu_seqlens_k_.reserve(limits.sequences_max + 1);
   page_table_begin_.reserve(limits.sequences_max + 1);
   page_table_.reserve(limits.sequences_max * pages_each);
+  sealed_table_.reserve(limits.sequences_max * (limits.context_max / kSegmentKeys + 1));
+  sealed_table_begin_.reserve(limits.sequences_max + 1);
+  sealed_until_.reserve(limits.sequences_max);
 }
 
 ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, ModelShape shape, RoundLimits limits)
@@ -32,6 +35,9 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
   cu_seqlens_q_.assign(1, 0);
   cu_seqlens_k_.assign(1, 0);
   page_table_begin_.assign(1, 0);
+  sealed_table_.clear();
+  sealed_table_begin_.assign(1, 0);
+  sealed_until_.clear();
   for (const BatchSequence& sequence : batch) {
     const auto rows = static_cast<int32_t>(sequence.tokens.size());
     const auto first_row = static_cast<int32_t>(tokens_.size());
@@ -46,6 +52,10 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
     cu_seqlens_q_.push_back(first_row + rows);
     cu_seqlens_k_.push_back(cu_seqlens_k_.back() + keys);
     page_table_begin_.push_back(static_cast<int32_t>(page_table_.size()));
+    sealed_table_.insert(sealed_table_.end(), sequence.sealed.begin(), sequence.sealed.end());
+    sealed_table_begin_.push_back(static_cast<int32_t>(sealed_table_.size()));
+    sealed_until_.push_back(sequence.sealed_until >= 0 ? sequence.sealed_until
+                                                       : sequence.first_position);
   }
   REM_CHECK(std::ssize(tokens_) <= limits_.rows_max && std::ssize(batch) <= limits_.sequences_max &&
                 std::ssize(logit_rows_) <= limits_.logit_rows_max,
@@ -56,7 +66,10 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
                  .cu_seqlens_k = cu_seqlens_k_,
                  .page_table = page_table_,
                  .page_table_begin = page_table_begin_,
-                 .logit_rows = logit_rows_});
+                 .logit_rows = logit_rows_,
+                 .sealed_table = sealed_table_,
+                 .sealed_table_begin = sealed_table_begin_,
+                 .sealed_until = sealed_until_});
 }
 
 std::span<const float> ModelRunner::Logits(int32_t i) const { return backend_->Logits(i); }

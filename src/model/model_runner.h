@@ -20,6 +20,10 @@ struct BatchSequence {
   std::span<const KvPageId> pages;  // at least ceil((first_position + tokens) / 64)
   // Rows of `tokens` whose logits are wanted: [logits_begin, tokens.size()); equal: none.
   int32_t logits_begin = 0;
+  // Of a sequence that is attended to sparsely: one for each segment that ends in its positions so
+  // far. Empty: exactly.
+  std::span<const SealedSegmentId> sealed = {};
+  int32_t sealed_until = -1;  // see RoundInputs; -1: first_position
 };
 
 // Flattens a batch into RoundInputs (storage taken once) and runs it.
@@ -33,6 +37,9 @@ class ModelRunner {
   virtual void Run(std::span<const BatchSequence> batch);
   // Logits of the i-th wanted row of the last Run, counted over the batch in order: [vocabulary].
   virtual std::span<const float> Logits(int32_t i) const;
+
+  // Of the batch's sequence at this place, in the last Run.
+  virtual SparseReadings ReadingsOf(int32_t place) const { return backend_->ReadingsOf(place); }
 
   const ModelShape& shape() const { return shape_; }
   const RoundLimits& limits() const { return limits_; }
@@ -55,6 +62,8 @@ class ModelRunner {
   std::vector<int32_t> tokens_, positions_, cu_seqlens_q_, page_table_begin_, logit_rows_;
   std::vector<int64_t> cu_seqlens_k_;
   std::vector<KvPageId> page_table_;
+  std::vector<SealedSegmentId> sealed_table_;
+  std::vector<int32_t> sealed_table_begin_, sealed_until_;
 };
 
 }  // namespace remontoir

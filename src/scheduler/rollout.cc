@@ -63,6 +63,7 @@ bool Rollout::Apply(const std::vector<RoundShare>& shares, int64_t times) {
 
 void Rollout::GiveBack(const SequenceState& sequence) {
   state_.pages_free += sequence.room.pages;
+  state_.segments_free += sequence.room.segments;
   state_.dynamic_pages_free = std::max(state_.dynamic_pages_free, sequence.room.dynamic_pages);
   if (sequence.room.tokens <= 0) return;
   for (RoomClass& room : classes_) {
@@ -87,6 +88,7 @@ void Rollout::Join(const Round& round) {
     const Place& place = waiting_[static_cast<size_t>(i)];
     const RoomNeed& need = place.state.room;
     state_.pages_free -= need.pages;
+    state_.segments_free -= need.segments;
     state_.dynamic_pages_free -= need.dynamic_pages;
     --state_.slots_free;
     if (need.tokens > 0) {

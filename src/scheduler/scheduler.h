@@ -36,6 +36,7 @@ struct RoomNeed {
   int32_t pages = 0;          // of the arena
   int32_t dynamic_pages = 0;  // in a row, of the dynamic region
   int64_t tokens = 0;         // that its class has to hold; 0: it needs no place in one
+  int32_t segments = 0;       // sealed, for sparse attention
 };
 
 // A sequence that waits or runs.
@@ -73,6 +74,7 @@ struct SchedulerState {
   int32_t slots_free = 0;
   int32_t pages_free = 0;              // of the arena
   int32_t dynamic_pages_free = 0;      // the longest row of them
+  int32_t segments_free = 0;           // sealed
   std::span<const RoomClass> classes;  // lengths ascending, at most kRoomClassesMax
   RoundBounds bounds;
   SchedulerOptions options;

@@ -89,6 +89,7 @@ std::optional<ErrorBody> AddChoices(const GenerationOptions& options, const Serv
     request.want_logprobs = options.want_logprobs;
     request.top_logprobs = options.top_logprobs;
     request.room = room;
+    request.exact = inputs.room.exact;
     SetSchedule(options, model, inputs.schedule, request);
     choice.options.index = index;
     choice.options.stop = options.stop;

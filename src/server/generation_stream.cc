@@ -244,6 +244,12 @@ ReplyTimings GenerationStream::TimingsNow() const {
   timings.kv_strategy = KvStrategyName(room.dynamic);
   timings.kv_bucket_tokens = room.bucket_tokens;
   timings.kv_init_us = room.init_us;
+  const SparseReadings attention = first.generation->attention();
+  if (attention.far_blocks > 0) {
+    timings.attention_density =
+        static_cast<double>(attention.chosen_blocks) / static_cast<double>(attention.far_blocks);
+    timings.attention_residual = attention.residual_max;
+  }
   return timings;
 }
 

@@ -75,6 +75,7 @@ std::string PlanInfo(const EnginePlan& plan) {
   json.Key("activation_bytes").Int(plan.memory.activation_bytes);
   json.Key("arena_bytes").Int(plan.memory.kv_bytes);
   json.Key("dynamic_bytes_max").Int(plan.memory.dynamic_bytes);
+  json.Key("sealed_bytes").Int(plan.memory.sealed_bytes);
   json.Key("total_bytes").Int(plan.memory.total_bytes);
   json.Key("free_bytes").Int(plan.memory.free_bytes);
   json.Key("mapped_bytes").Int(plan.mapped_bytes);

@@ -19,6 +19,7 @@ HttpHeaders RoomReplyHeaders(std::span<const ChoiceRoom> choices) {
   HttpHeaders headers = {{kHeaderKvCacheStrategy, KvStrategyName(first.dynamic)}};
   if (!first.dynamic) headers.Add(kHeaderKvBucket, std::to_string(first.bucket_tokens));
   headers.Add(kHeaderKvInitUs, std::to_string(init_us));
+  headers.Add(kHeaderFlashAttnMode, first.sparse ? kSparseAttention : kExactAttention);
   headers.Add(kHeaderCache, std::ranges::any_of(choices, &ChoiceRoom::used_cache) ? "HIT" : "MISS");
   return headers;
 }

@@ -17,8 +17,9 @@ struct ChoiceRoom {
 // "bucketed_prealloc_v2" or "dynamic".
 const char* KvStrategyName(bool dynamic);
 
-// X-KV-Cache-Strategy and, unless it is dynamic, X-KV-Bucket of the first choice; X-KV-Init-Us of
-// the choice that took longest; X-Cache: HIT when any choice used the cache. At least one choice.
+// X-KV-Cache-Strategy, X-Flash-Attn-Mode and, unless its room is dynamic, X-KV-Bucket of the first
+// choice; X-KV-Init-Us of the choice that took longest; X-Cache: HIT when any choice used the
+// cache. At least one choice.
 HttpHeaders RoomReplyHeaders(std::span<const ChoiceRoom> choices);
 
 }  // namespace remontoir

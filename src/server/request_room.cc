@@ -42,6 +42,12 @@ uint64_t ReadBytes(const unsigned char* bytes) {
 std::optional<ErrorBody> ReadRoomHeaders(const HttpHeaders& headers, RoomHeaders& room) {
   for (const auto& [name, value] : headers) {
     if (EqualsIgnoreCase(name, kHeaderCacheControl)) room.bypasses_cache |= SaysNoCache(value);
+    if (EqualsIgnoreCase(name, kHeaderAttentionMode)) {
+      if (!EqualsIgnoreCase(value, kExactAttention)) {
+        return InvalidField(kHeaderAttentionMode, "must be exact");
+      }
+      room.exact = true;
+    }
     if (!EqualsIgnoreCase(name, kHeaderKvCacheMode)) continue;
     if (EqualsIgnoreCase(value, kDynamicStrategy)) {
       room.dynamic = true;

@@ -15,6 +15,7 @@ namespace remontoir {
 struct RoomHeaders {
   bool dynamic = false;         // X-KV-Cache-Mode: dynamic
   bool bypasses_cache = false;  // Cache-Control: no-cache, also among other directives
+  bool exact = false;           // X-Attention-Mode: exact
   std::string api_key = {};     // as the client sent it, checked or not; empty: none
 };
 

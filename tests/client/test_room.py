@@ -140,7 +140,7 @@ def test_plan_log_and_metrics_say_the_same(tmp_path):
     assert plan["strategy"] == "bucketed_prealloc_v2"
     assert plan["arena_bytes"] <= memory["bytes"] == sum(memory[f"{part}_bytes"] for part in parts)
     assert plan["arena_bytes"] == plan["arena_pages"] * plan["page_bytes"]
-    shares = ("weights_bytes", "activation_bytes", "arena_bytes", "dynamic_bytes_max")
+    shares = ("weights_bytes", "activation_bytes", "arena_bytes", "dynamic_bytes_max", "sealed_bytes")
     assert plan["total_bytes"] == sum(plan[share] for share in shares) < plan["free_bytes"]
     assert [bucket["tokens"] for bucket in plan["buckets"]] == [2048, 4096, 6144, 8192]
     for part in parts:

@@ -23,6 +23,7 @@ KernelTable MakeAvx512() {
   InstallAvx512Products(&table);
   InstallAvx512Attention(&table);
   InstallAvx512Rows(&table);
+  InstallAvx512Sparse(&table);
   return table;
 }
 

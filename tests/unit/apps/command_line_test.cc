@@ -41,7 +41,7 @@ TEST(CommandLine, PutsFlagsOverTheFile) {
   EXPECT_TRUE(config.server.any_model_name);
 }
 
-TEST(CommandLine, NotesFlagsThatHaveNoEffectYet) {
+TEST(CommandLine, ReadsTheFlagsOfServing) {
   const Result<Invocation> invocation =
       Parse({"serve", "--enable-kv-prefetch", "--use-custom-flash-attn"});
   ASSERT_TRUE(invocation.ok()) << invocation.status().message();
@@ -49,7 +49,7 @@ TEST(CommandLine, NotesFlagsThatHaveNoEffectYet) {
   EXPECT_EQ(engine.config.attention.mode, AttentionMode::kAuto);
   EXPECT_EQ(engine.config.kv_cache.strategy, KvStrategy::kBucketedPreallocV2);
   EXPECT_TRUE(engine.config.kv_cache.lock);
-  EXPECT_THAT(engine.notes, ElementsAre("attention.mode: auto: accepted, no effect yet"));
+  EXPECT_TRUE(engine.notes.empty());
 }
 
 TEST(CommandLine, ReadsEvalLogits) {
@@ -65,6 +65,22 @@ TEST(CommandLine, ReadsEvalLogits) {
   EXPECT_EQ(eval.bounds.rms_relative, 0.5);
   EXPECT_FALSE(eval.bounds.max_abs.has_value());
   EXPECT_TRUE(eval.json);
+}
+
+TEST(CommandLine, ReadsEvalLongContext) {
+  const Result<Invocation> invocation =
+      Parse({"eval", "longcontext", "a.gguf", "--text", "t.txt", "--context", "32768",
+             "--rope-base-scale", "4", "--epsilon", "0.2", "--block-keys", "32", "--decode", "9"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status().message();
+  const auto& eval = std::get<EvalLongContextOptions>(invocation->command);
+  EXPECT_EQ(eval.model, "a.gguf");
+  EXPECT_EQ(eval.text_file, "t.txt");
+  EXPECT_EQ(eval.context, 32768);
+  EXPECT_EQ(eval.rope_base_scale, 4);
+  EXPECT_EQ(eval.epsilon, 0.2);
+  EXPECT_EQ(eval.block_keys, 32);
+  EXPECT_EQ(eval.decode, 9);
+  EXPECT_FALSE(eval.json);
 }
 
 TEST(CommandLine, ReadsRun) {

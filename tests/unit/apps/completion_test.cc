@@ -42,7 +42,8 @@ TEST(CompletionScript, KnowsEveryCommandThatCanBeTyped) {
   const auto invocation = ParseCommandLine(3, arguments);
   ASSERT_TRUE(invocation.ok()) << invocation.status().message();
   const auto& script = std::get<CompletionOptions>(invocation->command).script;
-  EXPECT_THAT(script, HasSubstr("serve run inspect pull list rm tokenize perplexity eval plan"));
+  EXPECT_THAT(script, HasSubstr("serve run inspect pull list rm tokenize perplexity plan "
+                                "train-predictor completion bench simulate eval"));
 }
 
 }  // namespace

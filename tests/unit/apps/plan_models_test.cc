@@ -336,7 +336,7 @@ const PublicModel kModels[] = {
     {"Mixtral8x7B", Mixtral, 46'702'792'704, 27'610'636'288, 131'072, 236'226'560},
     {"Qwen3_30B_A3B", Qwen3, 30'532'122'624, 17'590'630'400, 98'304, 185'419'776},
     {"GptOss120B", GptOss, 116'829'156'672, 73'508'537'088, 73'728, 233'926'656},
-    {"DeepSeekV3", DeepSeekV3, 671'026'419'200, 388'489'246'720, 132'736, 1'015'881'728},
+    {"DeepSeekV3", DeepSeekV3, 671'026'419'200, 388'489'246'720, 132'736, 1'049'763'840},
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, PlanOf, testing::ValuesIn(kModels),

@@ -41,7 +41,7 @@ TEST(ActivationBytesMax, BoundsWhatPrepareTakes) {
       auto backend = MakeCpuBackend(options);
       ASSERT_TRUE(backend.ok());
       const Program program = model.Load(**backend);
-      const RoundLimits limits = {64, 2, 16, 3000};
+      const RoundLimits limits = {64, 2, 16, 3000, {}};
       // Weights that are no blocks ask for no 8-bit form.
       const bool float32 = compute == ComputeMode::kF32 || shape.type == DType::kF32;
       const int64_t planned = ActivationBytesMax(program, model.layout(), limits, 2, float32);
@@ -56,7 +56,7 @@ TEST(ActivationBytesMax, EndsAtTheLargestNumber) {
   Program program;
   for (int i = 0; i < 100; ++i) program.AddActivation("a", std::numeric_limits<int32_t>::max());
   const KvLayout layout({{1, 16, 16, DType::kF16, 0}});
-  const RoundLimits limits = {std::numeric_limits<int32_t>::max(), 1, 1, 64};
+  const RoundLimits limits = {std::numeric_limits<int32_t>::max(), 1, 1, 64, {}};
   EXPECT_EQ(ActivationBytesMax(program, layout, limits, 1, true),
             std::numeric_limits<int64_t>::max());
 }

@@ -128,7 +128,7 @@ TEST(CpuProgram, RefusesWhatDoesntFitByName) {
     Program program = model.Load(**backend);
     c.spoil(&program);
     const Status status = (*backend)->Prepare(std::move(program), model.layout(),
-                                              {.arena_pages = 4}, {16, 2, 16, 128});
+                                              {.arena_pages = 4}, {16, 2, 16, 128, {}});
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message(), HasSubstr(c.says));
   }
@@ -144,15 +144,15 @@ TEST(CpuProgram, GroupedProductsNeedARouting) {
   Program program = model.Load(**backend);
   std::erase_if(program.operations,
                 [](const Operation& op) { return std::holds_alternative<RouteOp>(op); });
-  const Status status =
-      (*backend)->Prepare(std::move(program), model.layout(), {.arena_pages = 4}, {16, 2, 16, 128});
+  const Status status = (*backend)->Prepare(std::move(program), model.layout(), {.arena_pages = 4},
+                                            {16, 2, 16, 128, {}});
   EXPECT_THAT(status.message(), HasSubstr("before any routing"));
 }
 
 TEST(CpuProgram, ImpossibleLimitsAreRefused) {
   const TinyModel model(TinyShape{});
-  for (const RoundLimits& limits : {RoundLimits{0, 1, 1, 64}, RoundLimits{1, 0, 1, 64},
-                                    RoundLimits{1, 1, 0, 64}, RoundLimits{1, 1, 1, 0}}) {
+  for (const RoundLimits& limits : {RoundLimits{0, 1, 1, 64, {}}, RoundLimits{1, 0, 1, 64, {}},
+                                    RoundLimits{1, 1, 0, 64, {}}, RoundLimits{1, 1, 1, 0, {}}}) {
     auto backend = MakeCpuBackend({1, ComputeMode::kAuto});
     Program program = model.Load(**backend);
     EXPECT_FALSE(

@@ -78,7 +78,7 @@ class Products {
         .fine_activations = shape_.fine[1]});
     const KvLayout layout({{.kv_heads = 1, .key_width = 8, .value_width = 8}});
     const Status status = backend.Prepare(std::move(program), layout, {.arena_pages = 2},
-                                          {kRowsMax, 1, kRowsMax, 2 * kKvPageTokens});
+                                          {kRowsMax, 1, kRowsMax, 2 * kKvPageTokens, {}});
     REM_CHECK(status.ok(), status.message());
   }
 

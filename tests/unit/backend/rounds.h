@@ -23,12 +23,16 @@ class Rounds {
   static constexpr int32_t kRowsMax = 256;
   static constexpr int32_t kContextMax = 2560;
 
-  Rounds(const TinyModel& model, const CpuBackendOptions& options, int32_t sequences_max = 4) {
+  // sparse.segments is found from the context.
+  Rounds(const TinyModel& model, const CpuBackendOptions& options, int32_t sequences_max = 4,
+         SparseAttentionOptions sparse = {}) {
     Result<std::unique_ptr<Backend>> made = MakeCpuBackend(options);
     REM_CHECK(made.ok(), made.status().message());
     backend_ = std::move(*made);
     Program program = model.Load(*backend_);
-    const RoundLimits limits{kRowsMax, sequences_max, kRowsMax, kContextMax};
+    sparse.segments = sparse.engage_at > 0 ? sequences_max * kContextMax / kSegmentKeys : 0;
+    const RoundLimits limits{kRowsMax, sequences_max, kRowsMax, kContextMax, sparse};
+    sparse_ = sparse.engage_at > 0;
     const Status prepared =
         backend_->Prepare(std::move(program), model.layout(),
                           {.arena_pages = sequences_max * kContextMax / kKvPageTokens}, limits);
@@ -38,15 +42,17 @@ class Rounds {
 
   Backend& backend() { return *backend_; }
 
-  size_t Add(std::vector<int32_t> tokens) {
-    sequences_.push_back({std::move(tokens), 0, {}, {}});
+  size_t Add(std::vector<int32_t> tokens, bool exact = false) {
+    sequences_.push_back({std::move(tokens), 0, {}, {}, {}, exact || !sparse_});
     return sequences_.size() - 1;
   }
 
   // Runs the next tokens of these sequences in one round and keeps the logits of every row.
-  void Run(const std::vector<Chunk>& chunks) {
-    Prepare(chunks);
-    backend_->Run(inputs_);
+  void Run(const std::vector<Chunk>& chunks) { RunPrepared(chunks, Prepare(chunks)); }
+
+  // The same with inputs that the caller may have changed.
+  void RunPrepared(const std::vector<Chunk>& chunks, const RoundInputs& inputs) {
+    backend_->Run(inputs);
     int32_t row = 0;
     for (const Chunk& chunk : chunks) {
       Sequence& sequence = sequences_[chunk.sequence];
@@ -67,6 +73,8 @@ class Rounds {
     pages_.clear();
     pages_begin_ = {0};
     logit_rows_.clear();
+    sealed_.clear();
+    sealed_begin_ = {0};
     for (const Chunk& chunk : chunks) {
       Sequence& sequence = sequences_[chunk.sequence];
       for (int32_t i = 0; i < chunk.tokens; ++i) {
@@ -79,13 +87,20 @@ class Rounds {
             sequence.pages.size() * kKvPageTokens <= static_cast<size_t>(position)) {
           sequence.pages.push_back(KvPageId(next_page_++));
         }
+        const auto segments = static_cast<int32_t>(sequence.sealed.size());
+        if (!sequence.exact && position + 1 == SegmentEnd(segments)) {
+          sequence.sealed.push_back(SealedSegmentId(next_segment_++));
+        }
       }
       cu_q_.push_back(static_cast<int32_t>(tokens_.size()));
       cu_k_.push_back(cu_k_.back() + sequence.done + chunk.tokens);
       pages_.insert(pages_.end(), sequence.pages.begin(), sequence.pages.end());
       pages_begin_.push_back(static_cast<int32_t>(pages_.size()));
+      sealed_.insert(sealed_.end(), sequence.sealed.begin(), sequence.sealed.end());
+      sealed_begin_.push_back(static_cast<int32_t>(sealed_.size()));
     }
-    inputs_ = {tokens_, positions_, cu_q_, cu_k_, pages_, pages_begin_, logit_rows_};
+    inputs_ = {tokens_,      positions_,  cu_q_,   cu_k_,        pages_,
+               pages_begin_, logit_rows_, sealed_, sealed_begin_};
     return inputs_;
   }
 
@@ -103,14 +118,20 @@ class Rounds {
     int32_t done;
     std::vector<KvPageId> pages;
     std::vector<std::vector<float>> logits;
+    std::vector<SealedSegmentId> sealed;
+    bool exact;
   };
 
   std::unique_ptr<Backend> backend_;
   std::vector<Sequence> sequences_;
   int32_t next_page_ = 0;
+  int32_t next_segment_ = 0;
+  bool sparse_ = false;
   std::vector<int32_t> tokens_, positions_, cu_q_, pages_begin_, logit_rows_;
   std::vector<int64_t> cu_k_;
   std::vector<KvPageId> pages_;
+  std::vector<SealedSegmentId> sealed_;
+  std::vector<int32_t> sealed_begin_;
   RoundInputs inputs_;
 };
 

@@ -137,15 +137,30 @@ TEST(ParseConfig, RefusesWithPlaceKeyAndReason) {
   }
 }
 
-TEST(ParseConfig, NotesWhatHasNoEffectYet) {
+TEST(ParseConfig, HasNothingToNoteWhereAllKeysTakeEffect) {
   const Result<LoadedConfig> loaded = ParseConfig(
       "kv_cache:\n  strategy: dynamic\n  type: q8_0\n  prealloc_buckets: [64]\n"
       "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: legacy\n"
-      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: auto\n  block: 32\n",
+      "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: auto\n  block_keys: 32\n"
+      "model:\n  compat: llama.cpp\n",
       "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_THAT(loaded->notes, ElementsAre("attention.mode: auto: accepted, no effect yet",
-                                         "attention.block: accepted, no effect yet"));
+  EXPECT_TRUE(loaded->notes.empty());
+}
+
+TEST(ParseConfig, ReadsTheAttentionKeys) {
+  const Result<LoadedConfig> loaded = ParseConfig(
+      "attention: {mode: custom_sparse, epsilon: 0.2, block_keys: 32, residual_max: 0.5}\n",
+      "c.yaml");
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->config.attention.mode, AttentionMode::kCustomSparse);
+  EXPECT_EQ(loaded->config.attention.epsilon, 0.2);
+  EXPECT_EQ(loaded->config.attention.block_keys, 32);
+  EXPECT_EQ(loaded->config.attention.residual_max, 0.5);
+  for (const char* bad : {"attention: {block_keys: 24}\n", "attention: {epsilon: 1}\n",
+                          "attention: {mode: fast}\n"}) {
+    EXPECT_FALSE(ParseConfig(bad, "c.yaml").ok()) << bad;
+  }
 }
 
 TEST(ReadMemorySize, KnowsBinaryAndDecimalUnits) {

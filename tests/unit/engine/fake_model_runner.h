@@ -85,6 +85,7 @@ class FakeModelRunner : public ModelRunner {
 
   KvStore& kv_store() override { return pages; }
   ThreadCosts WorkerCosts() const override { return {}; }
+  SparseReadings ReadingsOf(int32_t) const override { return {64, 16, 0.05F}; }
 
   FakeKvStore pages;
 

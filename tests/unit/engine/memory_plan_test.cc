@@ -63,6 +63,32 @@ TEST(PlanMemory, SharesOnAutoAndAsGiven) {
   }
 }
 
+TEST(PlanMemory, SealedSegmentsAreThoseOfTheArenaOrOfOneContext) {
+  const struct {
+    const char* name;
+    int64_t free_bytes;
+    bool dynamic;
+    int32_t arena_pages;
+    int32_t segments;
+  } kCases[] = {
+      {"what all sequences need", 8 * kOneGiB, false, 8 * 32, 17},
+      {"arena and segments share a quarter", 2 * kOneGiB + 400 * kPageBytes, false, 50, 4},
+      {"one context's when dynamic", 8 * kOneGiB, true, 0, 3},
+  };
+  for (const auto& c : kCases) {
+    SCOPED_TRACE(c.name);
+    MemoryPlanInputs inputs = Inputs(c.free_bytes);
+    inputs.dynamic = c.dynamic;
+    inputs.segment_bytes = 16 * kPageBytes;  // as large as its pages
+    const MemoryPlan plan = PlanMemory(inputs);
+    EXPECT_EQ(plan.kv_page_count, c.arena_pages);
+    EXPECT_EQ(plan.segment_count, c.segments);
+    EXPECT_EQ(plan.sealed_bytes, c.segments * inputs.segment_bytes);
+    EXPECT_EQ(plan.total_bytes,
+              2 * kOneGiB + plan.kv_bytes + plan.dynamic_bytes + plan.sealed_bytes);
+  }
+}
+
 TEST(PlanMemory, DynamicPagesAreWholeGranules) {
   MemoryPlanInputs inputs = Inputs(8 * kOneGiB);
   inputs.page_bytes = 9216;

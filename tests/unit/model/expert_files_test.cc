@@ -160,10 +160,10 @@ const Contradiction kContradictions[] = {
      {"blk.1.ffn_down_exps.weight", "missing"}},
     {"experts of a dense model",
      [](ExpertFile& f) { f.SetNumber("expert_count", 0); },
-     {"blk.0.ffn_gate.weight", "missing"}},
+     {"blk.0.ffn_gate_inp.weight", "expert_count = 0"}},
     {"experts that no key counts",
      [](ExpertFile& f) { f.RemoveKey("expert_count"); },
-     {"blk.0.ffn_gate.weight", "missing"}},
+     {"blk.0.ffn_gate_inp.weight", "expert_count = 0"}},
     {"experts beside all that a dense model has",
      [](ExpertFile& f) {
        f.SetNumber("expert_count", 0);

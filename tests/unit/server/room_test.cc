@@ -212,7 +212,9 @@ TEST(EnginePlanPage, ShowsThePlanToThoseWithAKey) {
                           .kv_bytes = 3000,
                           .dynamic_page_count = 4,
                           .dynamic_bytes = 4000,
-                          .total_bytes = 7120,
+                          .segment_count = 2,
+                          .sealed_bytes = 600,
+                          .total_bytes = 7720,
                           .free_bytes = 9000},
                .kv_memory = {.arena = {.state = MemoryBacking::kPrefaulted,
                                        .bytes = 3072,
@@ -223,16 +225,16 @@ TEST(EnginePlanPage, ShowsThePlanToThoseWithAKey) {
   EXPECT_EQ(test.Ask("GET", kPlan).status(), 401);
   const auto response = test.Ask("GET", kPlan, "", "Authorization: Bearer sk-1\r\n");
   EXPECT_EQ(response.status(), 200);
-  EXPECT_EQ(
-      response.body,
-      R"({"strategy":"bucketed_prealloc_v2","context_tokens":8192,"sequences_max":8,)"
-      R"("round_tokens_max":512,"kv_type":"q8_0","page_tokens":64,"page_bytes":1000,)"
-      R"("arena_pages":3,"dynamic_pages_max":4,"weights_bytes":100,"activation_bytes":20,)"
-      R"("arena_bytes":3000,"dynamic_bytes_max":4000,"total_bytes":7120,"free_bytes":9000,)"
-      R"("mapped_bytes":7,"mapped_expert_bytes":0,"buckets":[{"tokens":4096,"capacity":32},{"tokens":8192,"capacity":32}],)"
-      R"("notes":["16384 is dropped"],"kv_memory":{"state":"prefaulted","bytes":3072,)"
-      R"("locked_bytes":0,"prefaulted_bytes":3072,"plain_bytes":0,"huge_bytes":2048,)"
-      R"("notes":["not locked"]}})");
+  EXPECT_EQ(response.body,
+            R"({"strategy":"bucketed_prealloc_v2","context_tokens":8192,"sequences_max":8,)"
+            R"("round_tokens_max":512,"kv_type":"q8_0","page_tokens":64,"page_bytes":1000,)"
+            R"("arena_pages":3,"dynamic_pages_max":4,"weights_bytes":100,"activation_bytes":20,)"
+            R"("arena_bytes":3000,"dynamic_bytes_max":4000,"sealed_bytes":600,"total_bytes":7720,)"
+            R"("free_bytes":9000,"mapped_bytes":7,"mapped_expert_bytes":0,)"
+            R"("buckets":[{"tokens":4096,"capacity":32},{"tokens":8192,"capacity":32}],)"
+            R"("notes":["16384 is dropped"],"kv_memory":{"state":"prefaulted","bytes":3072,)"
+            R"("locked_bytes":0,"prefaulted_bytes":3072,"plain_bytes":0,"huge_bytes":2048,)"
+            R"("notes":["not locked"]}})");
 }
 
 TEST(RoomMetrics, SayWhatBecameOfTheMemory) {

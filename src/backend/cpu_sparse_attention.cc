@@ -1,0 +1,277 @@
+// The way from a round's tables to the segments and pages that a row group reads.
+#include "backend/cpu_sparse_attention.h"
+
+#include <algorithm>
+#include <array>
+#include <variant>
+
+#include "base/check.h"
+#include "tensor/tile_schedule.h"
+
+namespace remontoir {
+namespace {
+
+constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
+// The anchor page and those of local keys: less than a segment and kLocalKeysMin before the group.
+constexpr int kLocalBlocksMax = 2 + (kSegmentKeys + kLocalKeysMin + 8) / kKvPageTokens + 1;
+
+// What bounds scores, adds to their sum or changes them by position has not been studied.
+bool MayBeSparse(const AttentionOp& op) {
+  return op.window == 0 && op.soft_cap == 0 && op.temperature_length == 0 &&
+         op.sink_logits == kNoWeight;
+}
+
+int32_t KeysOf(const RoundInputs& inputs, int32_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  return static_cast<int32_t>(inputs.cu_seqlens_k[s + 1] - inputs.cu_seqlens_k[s]);
+}
+
+// The sequence's sealed segments; null: it has none.
+const SealedSegmentId* SegmentsOf(const RoundInputs& inputs, int32_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  if (inputs.sealed_table_begin.empty()) return nullptr;
+  if (inputs.sealed_table_begin[s] == inputs.sealed_table_begin[s + 1]) return nullptr;
+  return inputs.sealed_table.data() + inputs.sealed_table_begin[s];
+}
+
+class SealStep final : public Step {
+ public:
+  SealStep(const RoundState& round, const KvLayout& layout, int32_t layer, SparseState& state)
+      : round_(round), layout_(layout), layer_(layer), state_(state) {}
+
+  int32_t Begin() override {
+    due_count_ = 0;
+    const auto sequences = static_cast<int32_t>(round_.inputs.cu_seqlens_q.size()) - 1;
+    for (int32_t s = 0; s < sequences; ++s) {
+      if (SegmentsOf(round_.inputs, s) == nullptr) continue;
+      const Range due = DueOf(s);
+      due_count_ += due.end - due.begin;
+    }
+    return due_count_ * layout_.layer(layer_).kv_heads;
+  }
+
+  void RunTile(int32_t tile, int32_t worker) override {
+    const int32_t heads = layout_.layer(layer_).kv_heads;
+    int32_t number = tile / heads;
+    for (int32_t s = 0;; ++s) {
+      if (SegmentsOf(round_.inputs, s) == nullptr) continue;
+      const Range due = DueOf(s);
+      if (number < due.end - due.begin) return Seal(s, due.begin + number, tile % heads, worker);
+      number -= due.end - due.begin;
+    }
+  }
+
+ private:
+  struct Range {
+    int32_t begin;
+    int32_t end;
+  };
+
+  // Segments of which the layer's turn comes at a position before `position`.
+  int32_t DueBefore(int32_t position) const {
+    const int32_t delay = SealPosition(0, layer_, layout_.layer_count()) - SegmentEnd(0) + 1;
+    const int32_t keys = position - delay - kAnchorKeys;
+    return keys < kSegmentKeys ? 0 : keys / kSegmentKeys;
+  }
+  Range DueOf(int32_t sequence) const {
+    const RoundInputs& inputs = round_.inputs;
+    const auto s = static_cast<size_t>(sequence);
+    const int32_t keys = KeysOf(inputs, sequence);
+    const int32_t rows = inputs.cu_seqlens_q[s + 1] - inputs.cu_seqlens_q[s];
+    const int32_t from = inputs.sealed_until.empty() ? keys - rows : inputs.sealed_until[s];
+    return {DueBefore(from), DueBefore(keys)};
+  }
+
+  void Seal(int32_t sequence, int32_t segment, int32_t head, int32_t worker) const {
+    const KvPageId* pages = round_.inputs.page_table.data() +
+                            round_.inputs.page_table_begin[static_cast<size_t>(sequence)] +
+                            SegmentEnd(segment - 1) / kKvPageTokens;
+    std::array<const std::byte*, kSegmentPages> keys;
+    std::array<const std::byte*, kSegmentPages> values;
+    for (size_t i = 0; i < kSegmentPages; ++i) {
+      const std::byte* page = round_.kv_pages.Page(pages[i]);
+      keys[i] = page + layout_.key_offset(layer_, head);
+      values[i] = page + layout_.value_offset(layer_, head);
+    }
+    const SealedSegmentId id = SegmentsOf(round_.inputs, sequence)[segment];
+    SealSegment(*round_.kernels, state_.sealed().shape(layer_),
+                {keys.data(), values.data(), layout_.layer(layer_).type},
+                state_.worker(worker).seal,
+                round_.sealed.At(id) + state_.sealed().head_offset(layer_, head));
+  }
+
+  const RoundState& round_;
+  const KvLayout& layout_;
+  const int32_t layer_;
+  SparseState& state_;
+  int32_t due_count_ = 0;
+};
+
+// The heads of one position share a list, as they share its reading; those of several positions
+// have one each: together they choose half as much again.
+void AttendHeads(const RoundState& round, const AttentionOp& op, SparseState& state,
+                 const SparseGroupWork& work, SparseGroup group, int32_t worker) {
+  SparseState::Worker& memory = state.worker(worker);
+  const SealedShape& shape = state.sealed().shape(op.layer);
+  const SparseSettings settings = {.epsilon = state.options().epsilon,
+                                   .residual_max = state.options().residual_max};
+  const auto attend = [&](int row_count) {
+    group.row_count = row_count;
+    group.residuals = memory.residuals.data();
+    const SparseCounts counts =
+        AttendSparse(*round.kernels, shape, settings, group, memory.attention);
+    state.Add(work.sequence, counts,
+              *std::max_element(group.residuals, group.residuals + row_count));
+  };
+  const int positions = work.last_position - work.first_position + 1;
+  const int heads = work.row_count / positions;
+  if (positions == 1) {
+    group.rows = work.rows;
+    group.states = work.states;
+    group.sums = work.sums;
+    return attend(work.row_count);
+  }
+  group.rows = memory.rows.data();
+  group.states = memory.states.data();
+  group.sums = memory.sums.data();
+  const int64_t width = shape.value_width;
+  for (int head = 0; head < heads; ++head) {
+    for (int r = 0; r < positions; ++r) {
+      memory.rows[static_cast<size_t>(r)] = work.rows[r * heads + head];
+    }
+    attend(positions);
+    for (int r = 0; r < positions; ++r) {
+      const int row = r * heads + head;
+      work.states[row] = group.states[r];
+      std::copy_n(group.sums + r * width, width, work.sums + row * width);
+    }
+  }
+}
+
+}  // namespace
+
+SealedLayout SealedLayoutOf(const Program& program, const KvLayout& layout, int32_t block_keys) {
+  std::vector<bool> sparse(static_cast<size_t>(layout.layer_count()));
+  for (const Operation& operation : program.operations) {
+    const auto* op = std::get_if<AttentionOp>(&operation);
+    if (op != nullptr && op->layer >= 0 && op->layer < layout.layer_count()) {
+      sparse[static_cast<size_t>(op->layer)] = MayBeSparse(*op);
+    }
+  }
+  return SealedLayout(layout, sparse, block_keys);
+}
+
+void SparseState::Prepare(const Program& program, const KvLayout& layout, const RoundLimits& limits,
+                          int32_t workers) {
+  options_ = limits.sparse;
+  if (options_.engage_at == 0) return;
+  REM_CHECK(options_.epsilon > 0, "no error left is the exact mode");
+  sealed_ = SealedLayoutOf(program, layout, options_.block_keys);
+  workers_.resize(static_cast<size_t>(workers));
+  totals_ = std::make_unique<Totals[]>(static_cast<size_t>(limits.sequences_max));
+  const int32_t segments = FarSegments(limits.context_max);
+  for (const Operation& operation : program.operations) {
+    const auto* op = std::get_if<AttentionOp>(&operation);
+    if (op == nullptr || !sealed_.has(op->layer)) continue;
+    const SealedShape& shape = sealed_.shape(op->layer);
+    const int64_t heads = op->heads / layout.layer(op->layer).kv_heads;
+    const int64_t rows = std::max<int64_t>(kRowGroupPositions, heads);
+    for (Worker& worker : workers_) {
+      worker.attention.Reserve(rows, shape, segments);
+      worker.seal.Reserve(shape.key_width, shape.value_width);
+      worker.segments.resize(static_cast<size_t>(segments));
+      worker.local_blocks.resize(kLocalBlocksMax);
+      worker.residuals.resize(std::max(worker.residuals.size(), static_cast<size_t>(rows)));
+      worker.rows.resize(kRowGroupPositions);
+      worker.states.resize(kRowGroupPositions);
+      worker.sums.resize(std::max(worker.sums.size(), static_cast<size_t>(kRowGroupPositions) *
+                                                          static_cast<size_t>(shape.value_width)));
+    }
+  }
+}
+
+int64_t SparseState::bytes() const {
+  int64_t bytes = 0;
+  for (const Worker& worker : workers_) {
+    bytes += worker.attention.bytes() + worker.seal.bytes() +
+             static_cast<int64_t>(worker.segments.size() * sizeof(void*) +
+                                  worker.local_blocks.size() * sizeof(KeyBlock) +
+                                  worker.rows.size() * sizeof(AttentionRow) +
+                                  worker.states.size() * sizeof(SoftmaxState) +
+                                  (worker.residuals.size() + worker.sums.size()) * sizeof(float));
+  }
+  return bytes;
+}
+
+void SparseState::Begin(int32_t sequences) {
+  for (int32_t s = 0; s < sequences && totals_ != nullptr; ++s) {
+    Totals& totals = totals_[static_cast<size_t>(s)];
+    totals.far_blocks.store(0, std::memory_order_relaxed);
+    totals.chosen_blocks.store(0, std::memory_order_relaxed);
+    totals.residual_max.store(0, std::memory_order_relaxed);
+  }
+}
+
+// Sums of whole numbers and a maximum: the same in any order.
+void SparseState::Add(int32_t sequence, const SparseCounts& counts, float residual_max) {
+  Totals& totals = totals_[static_cast<size_t>(sequence)];
+  totals.far_blocks.fetch_add(counts.far_blocks, std::memory_order_relaxed);
+  totals.chosen_blocks.fetch_add(counts.chosen_blocks, std::memory_order_relaxed);
+  float before = totals.residual_max.load(std::memory_order_relaxed);
+  while (before < residual_max && !totals.residual_max.compare_exchange_weak(
+                                      before, residual_max, std::memory_order_relaxed)) {
+  }
+}
+
+SparseReadings SparseState::ReadingsOf(int32_t sequence) const {
+  if (totals_ == nullptr) return {};
+  const Totals& totals = totals_[static_cast<size_t>(sequence)];
+  return {totals.far_blocks.load(std::memory_order_relaxed),
+          totals.chosen_blocks.load(std::memory_order_relaxed),
+          totals.residual_max.load(std::memory_order_relaxed)};
+}
+
+bool IsSparseRow(const RoundState& round, const SparseState& state, int32_t sequence,
+                 int32_t position) {
+  return state.on() && position >= state.options().engage_at && FarSegments(position) > 0 &&
+         SegmentsOf(round.inputs, sequence) != nullptr;
+}
+
+void AttendSparseGroup(const RoundState& round, const KvLayout& layout, const AttentionOp& op,
+                       SparseState& state, const SparseGroupWork& work, int32_t worker) {
+  SparseState::Worker& memory = state.worker(worker);
+  const int32_t segments = FarSegments(work.first_position);
+  const SealedSegmentId* ids = SegmentsOf(round.inputs, work.sequence);
+  for (int32_t s = 0; s < segments; ++s) {
+    memory.segments[static_cast<size_t>(s)] =
+        round.sealed.At(ids[s]) + state.sealed().head_offset(op.layer, work.kv_head);
+  }
+  const KvPageId* pages = round.inputs.page_table.data() +
+                          round.inputs.page_table_begin[static_cast<size_t>(work.sequence)];
+  const int64_t key_offset = layout.key_offset(op.layer, work.kv_head);
+  const int64_t value_offset = layout.value_offset(op.layer, work.kv_head);
+  int count = 0;
+  const auto add_block = [&](int32_t block) {
+    const std::byte* page = round.kv_pages.Page(pages[block]);
+    memory.local_blocks[static_cast<size_t>(count++)] = {page + key_offset, page + value_offset,
+                                                         block};
+  };
+  add_block(0);
+  const int32_t first_local = SegmentEnd(segments - 1) / kKvPageTokens;
+  for (int32_t b = first_local; b <= work.last_position / kKvPageTokens; ++b) add_block(b);
+  SparseGroup group{};
+  group.local_blocks = memory.local_blocks.data();
+  group.local_block_count = count;
+  group.kv_type = layout.layer(op.layer).type;
+  group.segments = memory.segments.data();
+  group.segment_count = segments;
+  group.scale = op.scale;
+  AttendHeads(round, op, state, work, group, worker);
+}
+
+std::unique_ptr<Step> MakeSealStep(const RoundState& round, const KvLayout& layout, int32_t layer,
+                                   SparseState& state) {
+  return std::make_unique<SealStep>(round, layout, layer, state);
+}
+
+}  // namespace remontoir

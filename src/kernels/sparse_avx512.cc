@@ -1,0 +1,18 @@
+// Sparse attention with AVX-512.
+#include "kernels/install.h"
+#include "kernels/load_kv_kernel.h"
+#include "kernels/panel_attention_kernel.h"
+#include "kernels/sparse_kernel.h"
+#include "kernels/words_avx512.h"
+
+namespace remontoir {
+inline namespace REM_WORDS {
+
+void InstallAvx512Sparse(KernelTable* table) {
+  SparseKernel<Avx512Words>::Install(table);
+  PanelAttentionKernel<Avx512Words>::Install(table);
+  LoadKvKernel<Avx512Words>::Install(table);
+}
+
+}  // namespace REM_WORDS
+}  // namespace remontoir
