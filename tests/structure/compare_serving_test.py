@@ -33,15 +33,16 @@ def report(short_p95, rate=2.0):
 
 
 class FakeBench:
-    """Answers with reports of `made(side)`; remembers what it was asked."""
+    """Answers each load with a report of `made(side)`; remembers what it was asked."""
 
     def __init__(self, made):
         self.made = made
         self.asked = []
 
-    def measure(self, side, load, seconds):
-        self.asked.append((side, load))
-        return self.made(side)
+    def measure(self, side, loads, seconds, context=serving.CONTEXT, warm_up=4):
+        self.asked += [(side, load) for load in loads]
+        self.context = context
+        return [self.made(side) for _ in loads]
 
 
 def quietly(call):
@@ -88,6 +89,14 @@ class RoundsTest(unittest.TestCase):
         self.assertEqual(bench.asked[0][1], ["--pulse", "100", "--requests", "200", "--seed", "1"])
         self.assertEqual(result["parts"][0]["ratios"], {"adaptive / llama.cpp, answers/s": 4.5})
 
+    def test_beside_long_prompts_the_streams_gaps_count_and_there_is_room_for_both(self):
+        bench = FakeBench(lambda side: report(1))
+        arguments = parse("--beside", "6000", "--seconds", "30", "--rounds", "1", "--no-peer")
+        result = quietly(lambda: serving.measure_beside(bench, arguments, ["adaptive"]))
+        self.assertEqual(bench.asked, [("adaptive", load) for load in serving.beside_loads(6000, 30, 1)])
+        self.assertEqual(bench.context, 6000 + serving.CONTEXT)
+        self.assertEqual(list(result["parts"][0]["sides"]), ["adaptive"])
+
 
 class TablesTest(unittest.TestCase):
     def test_rows_show_the_median_and_the_spread_of_the_rounds(self):
@@ -121,23 +130,24 @@ class BenchTest(unittest.TestCase):
             def stop(_):
                 self.stopped += 1
 
-        made.start = lambda side: FakeServer()
+        made.start = lambda side, context: FakeServer()
         return made
 
     def test_reads_the_report_and_stops_the_server(self):
         with tempfile.TemporaryDirectory() as folder:
             made = self.bench(folder, "import json; print(json.dumps({'words': sys.argv[1:]}))")
-            found = made.measure("adaptive", ["--rate", "1"], 1)
-        self.assertEqual(found["words"][:4], ["bench", "serving", "--url", "http://127.0.0.1:9"])
-        self.assertEqual(found["words"][-2:], ["--rate", "1"])
-        self.assertIn("others_share", found)
+            first, second = made.measure("adaptive", [["--rate", "1"], ["--rate", "2"]], 1)
+        self.assertEqual(first["words"][:4], ["bench", "serving", "--url", "http://127.0.0.1:9"])
+        self.assertEqual(first["words"][-2:], ["--rate", "1"])
+        self.assertEqual(second["words"][-2:], ["--rate", "2"])
+        self.assertIn("others_share", first)
         self.assertEqual(self.stopped, 1)
 
     def test_load_that_fails_stops_the_server_too(self):
         with tempfile.TemporaryDirectory() as folder:
             made = self.bench(folder, "sys.exit(1)")
             with self.assertRaises(SystemExit):
-                made.measure("adaptive", [], 1)
+                made.measure("adaptive", [[]], 1)
         self.assertEqual(self.stopped, 1)
 
 
