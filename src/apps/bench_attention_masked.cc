@@ -52,8 +52,8 @@ std::vector<float> JoinHeads(std::span<const float> row, int32_t heads, int32_t 
                              int32_t head, int32_t step, int32_t width) {
   std::vector<float> joined;
   for (; static_cast<int32_t>(joined.size()) < width; head = (head + step) % heads) {
-    const auto part =
-        row.subspan(static_cast<size_t>(head * head_width), static_cast<size_t>(head_width));
+    const auto part = row.subspan(static_cast<size_t>(int64_t{head} * head_width),
+                                  static_cast<size_t>(head_width));
     joined.insert(joined.end(), part.begin(), part.end());
   }
   joined.resize(static_cast<size_t>(width));
@@ -131,7 +131,7 @@ class SampledPrefill {
     pages_.resize(static_cast<size_t>(page_count_ * layout_.page_bytes()));
     const DType type = layout_.layer(0).type;
     const auto row_of = [&](const std::vector<float>& rows, int32_t key, int32_t head_width) {
-      const auto values = static_cast<size_t>(data.kv_heads * head_width);
+      const auto values = static_cast<size_t>(int64_t{data.kv_heads} * head_width);
       const auto row = std::span(rows).subspan(static_cast<size_t>(key) * values, values);
       return JoinHeads(row, data.kv_heads, head_width, 0, 1, width_);
     };
@@ -147,7 +147,7 @@ class SampledPrefill {
 
   // The rows of the stretch that ends there, as a sequence of its own in the same pages.
   void AddChunk(const CapturedAttention& data, int32_t end) {
-    const auto values = static_cast<size_t>(data.heads * data.key_width);
+    const auto values = static_cast<size_t>(int64_t{data.heads} * data.key_width);
     for (int32_t position = end - kChunkRows; position < end; ++position) {
       const auto row =
           std::span(data.queries).subspan(static_cast<size_t>(position) * values, values);

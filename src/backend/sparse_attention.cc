@@ -100,11 +100,11 @@ class SparseGroupRun {
 
   // Every row's weights and growths, and its largest weight.
   void Estimate() {
+    size_t panel = 0;
     for (int s = 0; s < group_.segment_count; ++s) {
       const std::byte* statistics = group_.segments[s] + offsets_.statistics;
       for (int p = 0; p < shape_.panels(); ++p) {
-        scratch_.panels_[static_cast<size_t>(s * shape_.panels() + p)] =
-            statistics + p * StatisticsPanelBytes(shape_.key_width);
+        scratch_.panels_[panel++] = statistics + p * StatisticsPanelBytes(shape_.key_width);
       }
     }
     BlockEstimate estimate{};

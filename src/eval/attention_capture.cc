@@ -19,7 +19,8 @@ float ElementAt(const std::byte* part, int64_t index) {
 
 // A token's keys and values of all heads, from its page.
 void AppendToken(const AttentionBatch& batch, int32_t position, CapturedAttention* captured) {
-  const auto entry = static_cast<size_t>(batch.page_table_begin[0] + position / kKvPageTokens);
+  const auto entry =
+      static_cast<size_t>(int64_t{batch.page_table_begin[0]} + position / kKvPageTokens);
   const std::byte* page = batch.kv_pages.Page(batch.page_table[entry]);
   const int32_t slot = position % kKvPageTokens;
   const int64_t panel = int64_t{slot / kKvPanelKeys} * captured->key_width;

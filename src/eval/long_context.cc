@@ -99,7 +99,7 @@ class Comparison {
     const BatchSequence sparse = SequenceAt(first, rows, true);
     runner_.Run({&sparse, 1});
     for (int32_t row = sparse.logits_begin; row < rows; ++row) {
-      const auto next = static_cast<size_t>(first + row + 1);
+      const size_t next = static_cast<size_t>(first) + static_cast<size_t>(row) + 1;
       if (next == tokens_.size()) break;
       Score(exact_logits_[static_cast<size_t>(row - sparse.logits_begin)],
             runner_.Logits(row - sparse.logits_begin), tokens_[next], &scores_);
