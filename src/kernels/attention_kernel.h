@@ -2,15 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "kernels/attention.h"
 #include "kernels/attention_places.h"
 #include "kernels/intrinsics.h"
 #include "kernels/kernel_table.h"
+#include "kernels/row_tiles.h"
 #include "kernels/vector_math.h"
-#include "tensor/half.h"
 
 namespace remontoir {
 
@@ -45,6 +44,7 @@ class AttentionKernel {
  private:
   using Floats = typename Words::Floats;
   using Math = VectorMath<Words>;
+  using Tiles = RowTiles<Words>;
 
   static constexpr int kLanes = kKvPanelKeys;
   static constexpr int kTileRowsMax = 6;
@@ -52,25 +52,10 @@ class AttentionKernel {
   static constexpr int kCacheLineBytes = 64;
   static constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
-  // Heights that the tiles are compiled for; other counts of rows are cut into these.
-  static constexpr int HeightOf(int rows) {
-    for (const int height : {6, 4, 3, 2}) {
-      if (height <= rows) return height;
-    }
-    return 1;
-  }
-  // Sixteens (panels of keys, or runs of value columns) that a tile of so many rows works on at
-  // once: as many as the registers hold sums for.
-  static constexpr int SixteensOf(int rows) {
-    int sixteens = 4;
-    while (sixteens > 1 && sixteens * rows > Words::kAccumulators) sixteens /= 2;
-    return sixteens;
-  }
-
-  // The same for value columns, which must not go past a block of q8_0 values: a block more would
-  // want its weights loaded too.
+  // RowTiles::SixteensOf for value columns, which must not go past a block of q8_0 values: a block
+  // more would want its weights loaded too.
   static constexpr int ColumnSixteensOf(DType type, int rows) {
-    const int sixteens = SixteensOf(rows);
+    const int sixteens = Tiles::SixteensOf(rows);
     return type == DType::kQ8_0 ? std::min(sixteens, kKvScaleBlock / kLanes) : sixteens;
   }
 
@@ -101,49 +86,6 @@ class AttentionKernel {
   static void PrefetchScales(const std::byte* part, int width) {
     Prefetch(part + KvScalesOffset(width),
              KvPartBytes(DType::kQ8_0, width) - KvScalesOffset(width));
-  }
-
-  template <DType kType>
-  static float LoadOne(const std::byte* at, int64_t index) {
-    at += index * kKvElementBytes<kType>;
-    if constexpr (kType == DType::kF32) {
-      float value;
-      std::memcpy(&value, at, 4);
-      return value;
-    } else if constexpr (kType == DType::kQ8_0) {
-      return static_cast<int8_t>(*at);
-    } else {
-      uint16_t bits;
-      std::memcpy(&bits, at, 2);
-      return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
-    }
-  }
-
-  // sums[r][v] += row(r) * (the sixteen elements at vector(v)). Whatever there is less of stays in
-  // registers, so that the sums fill the rest of them.
-  template <DType kType, int kRows, int kVectors, class Row, class Vector>
-  static void MultiplyAdd(const Row& row, const Vector& vector, Floats (&sums)[kRows][kVectors]) {
-    if constexpr (kRows < kVectors * Words::kRegisters) {
-      Floats rows[kRows];
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) rows[r] = row(r);
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        Words::template AddProducts<kType>(rows, vector(v), v, sums);
-      }
-    } else {
-      Floats vectors[kVectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) vectors[v] = Words::template LoadAs<kType>(vector(v));
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-        const Floats x = row(r);
-#pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) {
-          sums[r][v] = Words::MultiplyAdd(x, vectors[v], sums[r][v]);
-        }
-      }
-    }
   }
 
   // Dot products of kRows rows from `row` on with the keys of kCount panels from `panel` on, into
@@ -185,12 +127,13 @@ class AttentionKernel {
             Prefetch(ahead[v] + d * kAheadBytes, kAheadBytes);
           }
         }
-        MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
-                           [&](int v) {
-                             if constexpr (Place::kOnePage) return at[0] + v * panel_bytes;
-                             return at[Place::kOnePage ? 0 : v] + d * kStepBytes;
-                           },
-                           dots);
+        Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
+                                           [&](int v) {
+                                             if constexpr (Place::kOnePage)
+                                               return at[0] + v * panel_bytes;
+                                             return at[Place::kOnePage ? 0 : v] + d * kStepBytes;
+                                           },
+                                           dots);
         if constexpr (Place::kOnePage) at[0] += kStepBytes;
       }
       float* out = tile->weights[row] + panel * kLanes;
@@ -352,8 +295,8 @@ class AttentionKernel {
 #pragma GCC unroll 8
     for (int key = begin; key < end; ++key, at += row_bytes) {
       if constexpr (kAsks<kRows, kCount>) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
-      MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
-                         [&](int v) { return at + v * kSixteenBytes; }, sums);
+      Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
+                                         [&](int v) { return at + v * kSixteenBytes; }, sums);
     }
   }
 
@@ -419,9 +362,11 @@ class AttentionKernel {
         for (int key = begin; key < end; ++key) {
           float weight = tile->weights[r][key];
           if constexpr (kType == DType::kQ8_0) {
-            weight *= LoadOne<DType::kF16>(place.ValueScales(key, width, d), 0);
+            weight *= Tiles::template LoadOne<DType::kF16>(place.ValueScales(key, width, d), 0);
           }
-          sum = std::fma(weight, LoadOne<kType>(place.template Value<kType>(key, width), d), sum);
+          sum = std::fma(weight,
+                         Tiles::template LoadOne<kType>(place.template Value<kType>(key, width), d),
+                         sum);
         }
         tile->sum[r][d] = sum;
       }
@@ -455,7 +400,7 @@ class AttentionKernel {
   // One tile of keys for rows [row, row + kRows) of the tile, which all see some of it.
   template <DType kType, class Place, int kRows>
   static void RunTile(const AttentionPartial& partial, const Place& place, int row, Tile* tile) {
-    constexpr int kCount = SixteensOf(kRows);
+    constexpr int kCount = Tiles::SixteensOf(kRows);
     const int begin = *std::min_element(tile->begin + row, tile->begin + row + kRows);
     const int end = *std::max_element(tile->end + row, tile->end + row + kRows);
     int panel = begin / kLanes;
@@ -481,7 +426,7 @@ class AttentionKernel {
   template <DType kType, class Place>
   static void RunRows(int rows, const AttentionPartial& partial, const Place& place, Tile* tile) {
     for (int row = 0; row < rows;) {
-      const int height = HeightOf(rows - row);
+      const int height = Tiles::HeightOf(rows - row, kTileRowsMax);
       switch (height) {
         case 6: RunTile<kType, Place, 6>(partial, place, row, tile); break;
         case 4: RunTile<kType, Place, 4>(partial, place, row, tile); break;

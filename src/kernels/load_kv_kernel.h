@@ -6,6 +6,7 @@
 
 #include "kernels/kernel_table.h"
 #include "kernels/math_scalar.h"
+#include "kernels/row_tiles.h"
 #include "tensor/half.h"
 #include "tensor/kv_layout.h"
 
@@ -61,16 +62,13 @@ class LoadKvKernel {
 
   // The last column run of a width that is no multiple of 16, value by value.
   static float LoadOne(const std::byte* values, int64_t index, DType type) {
-    const std::byte* at = values + index * ElementBytes(type);
-    if (type == DType::kF32) {
-      float value;
-      std::memcpy(&value, at, 4);
-      return value;
+    using Tiles = RowTiles<Words>;
+    switch (type) {
+      case DType::kF32: return Tiles::template LoadOne<DType::kF32>(values, index);
+      case DType::kBF16: return Tiles::template LoadOne<DType::kBF16>(values, index);
+      case DType::kQ8_0: return Tiles::template LoadOne<DType::kQ8_0>(values, index);
+      default: return Tiles::template LoadOne<DType::kF16>(values, index);
     }
-    if (type == DType::kQ8_0) return static_cast<float>(static_cast<int8_t>(*at));
-    uint16_t bits;
-    std::memcpy(&bits, at, 2);
-    return type == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
   }
 
   static float ScaleOf(const std::byte* part, int width, int column, int key) {

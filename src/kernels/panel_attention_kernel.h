@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "kernels/intrinsics.h"
 #include "kernels/kernel_table.h"
+#include "kernels/row_tiles.h"
 #include "kernels/sparse.h"
 #include "kernels/vector_math.h"
-#include "tensor/half.h"
 
 namespace remontoir {
 
@@ -28,6 +26,7 @@ class PanelAttentionKernel {
  private:
   using Floats = typename Words::Floats;
   using Math = VectorMath<Words>;
+  using Tiles = RowTiles<Words>;
 
   static constexpr int kLanes = scalar::kLanes;
   // Panels whose scores move a row's maximum together: part of what a row's bits are.
@@ -37,18 +36,6 @@ class PanelAttentionKernel {
 
   template <DType kType>
   static constexpr int64_t kElementBytes = kType == DType::kF32 ? 4 : 2;
-
-  static constexpr int HeightOf(int rows) {
-    for (const int height : {8, 6, 4, 3, 2}) {
-      if (height <= rows && height <= Words::kTileRowsMax) return height;
-    }
-    return 1;
-  }
-  static constexpr int SixteensOf(int rows) {
-    int sixteens = 4;
-    while (sixteens > 1 && sixteens * rows > Words::kAccumulators) sixteens /= 2;
-    return sixteens;
-  }
 
   // Up to kStepPanels panels, and what the rows of a tile make of them.
   struct Step {
@@ -62,33 +49,6 @@ class PanelAttentionKernel {
   // Never faults, whatever the address.
   static void Prefetch(const std::byte* at) {
     _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
-  }
-
-  // sums[r][v] += row(r) * (the sixteen elements at vector(v)). Whatever there is less of stays in
-  // registers.
-  template <DType kType, int kRows, int kCount, class RowAt, class VectorAt>
-  static void MultiplyAdd(const RowAt& row, const VectorAt& vector, Floats (&sums)[kRows][kCount]) {
-    if constexpr (kRows < kCount * Words::kRegisters) {
-      Floats rows[kRows];
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) rows[r] = row(r);
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        Words::template AddProducts<kType>(rows, vector(v), v, sums);
-      }
-    } else {
-      Floats vectors[kCount];
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) vectors[v] = Words::template LoadAs<kType>(vector(v));
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const Floats x = row(r);
-#pragma GCC unroll 4
-        for (int v = 0; v < kCount; ++v) {
-          sums[r][v] = Words::MultiplyAdd(x, vectors[v], sums[r][v]);
-        }
-      }
-    }
   }
 
   // Scores of rows [row, row + kRows) with the keys of panels [panel, panel + kCount) of the step.
@@ -119,7 +79,7 @@ class PanelAttentionKernel {
 #pragma GCC unroll 4
         for (int v = 0; v < kCount; ++v) Prefetch(values[v] + d * kLanes * kElementBytes<kType>);
       }
-      MultiplyAdd<kType, kRows, kCount>(
+      Tiles::template MultiplyAdd<kType, kRows, kCount>(
           [&](int r) { return Words::SetFrom(queries[r] + d); },
           [&](int v) { return keys[v] + d * kLanes * kElementBytes<kType>; }, dots);
     }
@@ -185,7 +145,7 @@ class PanelAttentionKernel {
         for (int64_t byte = 0; byte < kCount * kLanes * kElementBytes<kType>; byte += 64) {
           Prefetch(ahead + key * kCount * kLanes * kElementBytes<kType> + byte);
         }
-        MultiplyAdd<kType, kRows, kCount>(
+        Tiles::template MultiplyAdd<kType, kRows, kCount>(
             [&](int r) { return Words::SetFrom(weights + r * kStepKeys); },
             [&](int v) { return at + v * kLanes * kElementBytes<kType>; }, sums);
       }
@@ -217,30 +177,16 @@ class PanelAttentionKernel {
         for (int key = 0; key < step.count * kLanes; ++key) {
           const std::byte* values = step.panels[key / kLanes].values;
           const int64_t index = static_cast<int64_t>(key % kLanes) * width + d;
-          sum = std::fma(step.weights[r][key], LoadOne<kType>(values, index), sum);
+          sum = std::fma(step.weights[r][key], Tiles::template LoadOne<kType>(values, index), sum);
         }
         out[d] = sum;
       }
     }
   }
 
-  template <DType kType>
-  static float LoadOne(const std::byte* at, int64_t index) {
-    at += index * kElementBytes<kType>;
-    if constexpr (kType == DType::kF32) {
-      float value;
-      std::memcpy(&value, at, 4);
-      return value;
-    } else {
-      uint16_t bits;
-      std::memcpy(&bits, at, 2);
-      return kType == DType::kF16 ? HalfToFloat(bits) : Bf16ToFloat(bits);
-    }
-  }
-
   template <DType kType, int kRows>
   static void RunTile(const PanelAttention& attention, int row, Step* step) {
-    constexpr int kCount = SixteensOf(kRows);
+    constexpr int kCount = Tiles::SixteensOf(kRows);
     int panel = 0;
     for (; panel + kCount <= step->count; panel += kCount) {
       Dots<kType, kRows, kCount>(attention, row, panel, step);
@@ -260,27 +206,6 @@ class PanelAttentionKernel {
   }
 
   template <DType kType>
-  static void RunRows(const PanelAttention& attention, Step* step) {
-    const int rows = attention.row_count;
-    const int tiles = (rows + Words::kTileRowsMax - 1) / Words::kTileRowsMax;
-    const int most = tiles == 0 ? 0 : (rows + tiles - 1) / tiles;
-    for (int row = 0; row < rows;) {
-      const int height = HeightOf(std::min(most, rows - row));
-      switch (height) {
-        case 8:
-          if constexpr (Words::kTileRowsMax >= 8) RunTile<kType, 8>(attention, row, step);
-          break;
-        case 6: RunTile<kType, 6>(attention, row, step); break;
-        case 4: RunTile<kType, 4>(attention, row, step); break;
-        case 3: RunTile<kType, 3>(attention, row, step); break;
-        case 2: RunTile<kType, 2>(attention, row, step); break;
-        default: RunTile<kType, 1>(attention, row, step); break;
-      }
-      row += height;
-    }
-  }
-
-  template <DType kType>
   static void Attend(const PanelAttention& attention) {
     Step step;
     for (int first = 0; first < attention.panel_count; first += kStepPanels) {
@@ -288,7 +213,9 @@ class PanelAttentionKernel {
       step.count = std::min(kStepPanels, attention.panel_count - first);
       const bool last = first + 2 * kStepPanels > attention.panel_count;
       step.ahead = last ? step.panels : step.panels + kStepPanels;
-      RunRows<kType>(attention, &step);
+      Tiles::ForEach(attention.row_count, [&](int row, auto height) {
+        RunTile<kType, decltype(height)::value>(attention, row, &step);
+      });
     }
   }
 };

@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "kernels/kernel_table.h"
+#include "kernels/row_tiles.h"
 #include "kernels/sparse.h"
 #include "kernels/vector_math.h"
-#include "tensor/half.h"
 #include "tensor/sealed_layout.h"
 
 namespace remontoir {
@@ -31,6 +31,7 @@ class SparseKernel {
  private:
   using Floats = typename Words::Floats;
   using Math = VectorMath<Words>;
+  using Tiles = RowTiles<Words>;
 
   static constexpr int kLanes = scalar::kLanes;
   static constexpr int64_t kHalfBytes = 2;
@@ -185,39 +186,6 @@ class SparseKernel {
 
   // --- Estimate ---
 
-  static constexpr int HeightOf(int rows) {
-    for (const int height : {8, 6, 4, 3, 2}) {
-      if (height <= rows && height <= Words::kTileRowsMax) return height;
-    }
-    return 1;
-  }
-  // Sixteens that a tile of so many rows works on at once.
-  static constexpr int SixteensOf(int rows) {
-    int sixteens = 4;
-    while (sixteens > 1 && sixteens * rows > Words::kAccumulators) sixteens /= 2;
-    return sixteens;
-  }
-  // Calls run(first row, integral constant of the height) for tiles of nearly equal height.
-  template <class Run>
-  static void ForEachTile(int rows, const Run& run) {
-    const int tiles = (rows + Words::kTileRowsMax - 1) / Words::kTileRowsMax;
-    const int most = tiles == 0 ? 0 : (rows + tiles - 1) / tiles;
-    for (int row = 0; row < rows;) {
-      const int height = HeightOf(std::min(most, rows - row));
-      switch (height) {
-        case 8:
-          if constexpr (Words::kTileRowsMax >= 8) run(row, std::integral_constant<int, 8>{});
-          break;
-        case 6: run(row, std::integral_constant<int, 6>{}); break;
-        case 4: run(row, std::integral_constant<int, 4>{}); break;
-        case 3: run(row, std::integral_constant<int, 3>{}); break;
-        case 2: run(row, std::integral_constant<int, 2>{}); break;
-        default: run(row, std::integral_constant<int, 1>{}); break;
-      }
-      row += height;
-    }
-  }
-
   // sums[r][v] = rows[r][0 ... width) . statistic[v], where the sixteen values of a statistic at d
   // stand at at[v] + 32 * d.
   template <int kRows, int kCount>
@@ -232,37 +200,9 @@ class SparseKernel {
     }
 #pragma GCC unroll 4
     for (int64_t d = 0; d < width; ++d) {
-      MultiplyAdd<kRows, kCount>([&](int r) { return Words::SetFrom(rows[r] + d); },
-                                 [&](int v) { return at[v] + d * kLanes * kHalfBytes; }, sums);
-    }
-  }
-
-  // sums[r][v] += row(r) * (the sixteen halves at vector(v)). Whatever there is less of stays in
-  // registers.
-  template <int kRows, int kCount, class RowAt, class VectorAt>
-  static void MultiplyAdd(const RowAt& row, const VectorAt& vector, Floats (&sums)[kRows][kCount]) {
-    if constexpr (kRows < kCount * Words::kRegisters) {
-      Floats rows[kRows];
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) rows[r] = row(r);
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        Words::template AddProducts<DType::kF16>(rows, vector(v), v, sums);
-      }
-    } else {
-      Floats vectors[kCount];
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        vectors[v] = Words::template LoadAs<DType::kF16>(vector(v));
-      }
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const Floats x = row(r);
-#pragma GCC unroll 4
-        for (int v = 0; v < kCount; ++v) {
-          sums[r][v] = Words::MultiplyAdd(x, vectors[v], sums[r][v]);
-        }
-      }
+      Tiles::template MultiplyAdd<DType::kF16, kRows, kCount>(
+          [&](int r) { return Words::SetFrom(rows[r] + d); },
+          [&](int v) { return at[v] + d * kLanes * kHalfBytes; }, sums);
     }
   }
 
@@ -316,7 +256,7 @@ class SparseKernel {
 
   template <int kRows>
   static void EstimateRows(const BlockEstimate& estimate, int row) {
-    constexpr int kCount = SixteensOf(kRows);
+    constexpr int kCount = Tiles::SixteensOf(kRows);
     int panel = 0;
     for (; panel + kCount <= estimate.panel_count; panel += kCount) {
       EstimateTile<kRows, kCount>(estimate, row, panel);
@@ -333,7 +273,7 @@ class SparseKernel {
   }
 
   static void EstimateBlocks(const BlockEstimate& estimate) {
-    ForEachTile(estimate.row_count, [&](int row, auto height) {
+    Tiles::ForEach(estimate.row_count, [&](int row, auto height) {
       EstimateRows<decltype(height)::value>(estimate, row);
     });
   }
@@ -510,8 +450,9 @@ class SparseKernel {
     for (int s = 0; s < blocks.segment_count; ++s) {
       const std::byte* at = blocks.means[s] + column * kHalfBytes;
       for (int b = 0; b < blocks.segment_blocks; ++b, ++block, at += row_bytes) {
-        MultiplyAdd<kRows, kCount>([&](int r) { return Words::SetFrom(weights[r] + block); },
-                                   [&](int v) { return at + v * kLanes * kHalfBytes; }, sums);
+        Tiles::template MultiplyAdd<DType::kF16, kRows, kCount>(
+            [&](int r) { return Words::SetFrom(weights[r] + block); },
+            [&](int v) { return at + v * kLanes * kHalfBytes; }, sums);
       }
     }
 #pragma GCC unroll 8
@@ -529,9 +470,9 @@ class SparseKernel {
   }
 
   static void AddBlockMeans(const BlockMeans& blocks) {
-    ForEachTile(blocks.row_count, [&](int row, auto height) {
+    Tiles::ForEach(blocks.row_count, [&](int row, auto height) {
       constexpr int kRows = decltype(height)::value;
-      constexpr int kCount = SixteensOf(kRows);
+      constexpr int kCount = Tiles::SixteensOf(kRows);
       int column = 0;
       if constexpr (kCount > 1) {
         for (; column + kLanes * kCount <= blocks.value_width; column += kLanes * kCount) {
