@@ -94,7 +94,7 @@ class AttentionKernel {
   [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const Place& place, int panel,
                                      int row, Tile* tile) {
     constexpr int64_t kStepBytes = kLanes * kKvElementBytes<kType>;
-    constexpr int kPlaces = Place::kOnePage ? 1 : kCount;
+    constexpr int kPlaces = std::min(kCount, Place::kOnePage ? 1 : kTilePanels);
     const int64_t panel_bytes = partial.key_width * kStepBytes;
     const std::byte* at[kPlaces];
     const std::byte* ahead[kPlaces];
