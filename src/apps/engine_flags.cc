@@ -136,13 +136,11 @@ void AddEngineFlags(CLI::App& command, EngineFlags& flags, bool serve) {
 Result<EngineChoice> ResolveEngine(const EngineFlags& flags) {
   EngineChoice choice;
   if (!flags.config_file.empty()) {
-    REM_ASSIGN_OR_RETURN(LoadedConfig loaded, LoadConfig(flags.config_file));
-    choice.config = std::move(loaded.config);
-    choice.notes = std::move(loaded.notes);
+    REM_ASSIGN_OR_RETURN(choice.config, LoadConfig(flags.config_file));
   }
   for (const EngineFlags::Override& override : flags.overrides) {
-    REM_RETURN_IF_ERROR(SetConfigKey(override.key, override.value, choice.config, choice.notes)
-                            .WithContext(override.flag));
+    REM_RETURN_IF_ERROR(
+        SetConfigKey(override.key, override.value, choice.config).WithContext(override.flag));
   }
   REM_RETURN_IF_ERROR(CheckConfig(choice.config));
   if (flags.compute == "f32") choice.compute = ComputeChoice::kF32;

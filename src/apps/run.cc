@@ -147,7 +147,6 @@ void WriteOut(std::string_view text) {
 
 Status Run(const RunOptions& options) {
   SetLogLevel(LogLevel::kWarning);
-  for (const std::string& note : options.engine.notes) LogWarning(note);
   std::optional<std::string> prompt = options.prompt;
   if (!prompt && isatty(STDIN_FILENO) == 0) {
     REM_ASSIGN_OR_RETURN(prompt, ReadAll(STDIN_FILENO, kPromptBytesMax));

@@ -47,7 +47,6 @@ Result<ServiceOptions> PlanService(const Config& config) {
 Status Serve(const ServeOptions& options) {
   const Config& config = options.engine.config;
   SetLogLevel(LevelOf(config.telemetry.log_level));
-  for (const std::string& note : options.engine.notes) LogWarning(note);
   if (config.model.file.empty()) {
     return InvalidArgument(
         "no model: name one with --model MODEL, -hf OWNER/REPO or model.file in the configuration "

@@ -283,17 +283,10 @@ Status UnknownConfigName(std::string_view name) {
   return InvalidArgument(std::move(message));
 }
 
-Status SetConfigKey(std::string_view name, const ConfigValue& value, Config& config,
-                    std::vector<std::string>& notes) {
+Status SetConfigKey(std::string_view name, const ConfigValue& value, Config& config) {
   const ConfigKey* key = FindConfigKey(name);
   if (key == nullptr) return UnknownConfigName(name);
-  REM_RETURN_IF_ERROR(key->set(config, value).WithContext(key->name));
-  if (!key->has_effect) {
-    notes.push_back(std::string(key->name) + ": accepted, no effect yet");
-  } else if (std::ranges::count(key->values_without_effect, value.text) > 0) {
-    notes.push_back(std::string(key->name) + ": " + value.text + ": accepted, no effect yet");
-  }
-  return Status::Ok();
+  return key->set(config, value).WithContext(key->name);
 }
 
 Status CheckConfig(const Config& config) {

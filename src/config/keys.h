@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "config/config.h"
@@ -19,8 +18,6 @@ struct ConfigKey {
   std::string_view default_value;  // as YAML would write it; empty: none
   std::string_view what;           // one sentence without a full stop
   Status (*set)(Config& config, const ConfigValue& value);
-  bool has_effect = true;  // false: read and checked, but its feature isn't built yet
-  std::span<const std::string_view> values_without_effect = {};  // the same, value by value
 };
 
 std::span<const ConfigKey> ConfigKeys();
@@ -32,9 +29,8 @@ std::string_view NearestConfigName(std::string_view name);
 // The error for a name that is neither: "engine.thread: unknown key; did you mean engine.threads?"
 Status UnknownConfigName(std::string_view name);
 
-// What could not be set, or, for a key or value whose feature isn't built yet, a line in `notes`.
-Status SetConfigKey(std::string_view name, const ConfigValue& value, Config& config,
-                    std::vector<std::string>& notes);
+// Says what could not be set, and why.
+Status SetConfigKey(std::string_view name, const ConfigValue& value, Config& config);
 
 // Bounds that concern two keys at once.
 Status CheckConfig(const Config& config);

@@ -44,20 +44,19 @@ ConfigValue ToValue(const YAML::Node& node) {
 }
 
 Status ReadSection(const std::string& section, const YAML::Node& keys, const std::string& name,
-                   LoadedConfig& loaded) {
+                   Config& config) {
   std::set<std::string> seen;
   for (const auto& entry : keys) {
     const std::string place = Place(name, entry.first.Mark());
     const std::string key =
         section + "." + (entry.first.IsScalar() ? entry.first.Scalar() : "(not a word)");
     if (!seen.insert(key).second) return InvalidArgument(place + ": " + key + ": is given twice");
-    REM_RETURN_IF_ERROR(
-        SetConfigKey(key, ToValue(entry.second), loaded.config, loaded.notes).WithContext(place));
+    REM_RETURN_IF_ERROR(SetConfigKey(key, ToValue(entry.second), config).WithContext(place));
   }
   return Status::Ok();
 }
 
-Status ReadDocument(const YAML::Node& document, const std::string& name, LoadedConfig& loaded) {
+Status ReadDocument(const YAML::Node& document, const std::string& name, Config& config) {
   if (document.IsNull()) return Status::Ok();
   if (!document.IsMap()) {
     return InvalidArgument(Place(name, document.Mark()) + ": wants sections such as `server:`");
@@ -74,9 +73,9 @@ Status ReadDocument(const YAML::Node& document, const std::string& name, LoadedC
     if (!entry.second.IsMap()) {
       return InvalidArgument(place + ": " + section + ": wants keys below it, one a line");
     }
-    REM_RETURN_IF_ERROR(ReadSection(section, entry.second, name, loaded));
+    REM_RETURN_IF_ERROR(ReadSection(section, entry.second, name, config));
   }
-  return CheckConfig(loaded.config).WithContext(name);
+  return CheckConfig(config).WithContext(name);
 }
 
 Result<std::vector<YamlEntry>> ReadFlatDocument(const YAML::Node& document,
@@ -124,15 +123,15 @@ Result<std::string> ReadSmallFile(const std::string& path) {
   return text;
 }
 
-Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name) {
-  LoadedConfig loaded;
+Result<Config> ParseConfig(const std::string& text, const std::string& name) {
+  Config config;
   REM_RETURN_IF_ERROR(ReadOneDocument(text, name, [&](const YAML::Node& document) {
-    return ReadDocument(document, name, loaded);
+    return ReadDocument(document, name, config);
   }));
-  return loaded;
+  return config;
 }
 
-Result<LoadedConfig> LoadConfig(const std::string& path) {
+Result<Config> LoadConfig(const std::string& path) {
   REM_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
   return ParseConfig(text, path);
 }

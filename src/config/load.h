@@ -10,17 +10,12 @@
 
 namespace remontoir {
 
-struct LoadedConfig {
-  Config config;
-  std::vector<std::string> notes;  // keys that were accepted but have no effect yet, for the log
-};
-
 // Every key is in the table of config/keys.h, of its type and within its bounds, or else the error
 // says "FILE:LINE: KEY: what is wrong", for an unknown key with the nearest one that is known.
-Result<LoadedConfig> LoadConfig(const std::string& path);
+Result<Config> LoadConfig(const std::string& path);
 
 // The same for text that was read before; `name` stands for the file in errors.
-Result<LoadedConfig> ParseConfig(const std::string& text, const std::string& name);
+Result<Config> ParseConfig(const std::string& text, const std::string& name);
 
 // A file's text, 1 MiB at most.
 Result<std::string> ReadSmallFile(const std::string& path);

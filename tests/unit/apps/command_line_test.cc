@@ -49,7 +49,6 @@ TEST(CommandLine, ReadsTheFlagsOfServing) {
   EXPECT_EQ(engine.config.attention.mode, AttentionMode::kAuto);
   EXPECT_EQ(engine.config.kv_cache.strategy, KvStrategy::kBucketedPreallocV2);
   EXPECT_TRUE(engine.config.kv_cache.lock);
-  EXPECT_TRUE(engine.notes.empty());
 }
 
 TEST(CommandLine, ReadsEvalLogits) {

@@ -15,21 +15,19 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(ParseConfig, GivesDefaultsForNothing) {
   for (const char* text : {"", "\n\n", "# only a comment\n", "server:\n", "---\n"}) {
-    const Result<LoadedConfig> loaded = ParseConfig(text, "c.yaml");
+    const Result<Config> loaded = ParseConfig(text, "c.yaml");
     ASSERT_TRUE(loaded.ok()) << text << loaded.status().message();
-    EXPECT_EQ(loaded->config.server.port, 8080);
-    EXPECT_EQ(loaded->config.engine.sequences_max, 8);
-    EXPECT_FALSE(loaded->config.kv_cache.memory.has_value());
-    EXPECT_THAT(loaded->notes, IsEmpty());
+    EXPECT_EQ(loaded->server.port, 8080);
+    EXPECT_EQ(loaded->engine.sequences_max, 8);
+    EXPECT_FALSE(loaded->kv_cache.memory.has_value());
   }
 }
 
 TEST(ParseConfig, ReadsEverySection) {
-  const Result<LoadedConfig> loaded = ParseConfig(R"(
+  const Result<Config> loaded = ParseConfig(R"(
 model:
   file: models/small.gguf
   alias: [small, "123"]
@@ -55,9 +53,9 @@ telemetry:
   arrival_log: arrivals.csv
   arrival_log_bytes_max: 2 MiB
 )",
-                                                  "c.yaml");
+                                            "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  const Config& config = loaded->config;
+  const Config& config = *loaded;
   EXPECT_EQ(config.model.file, "models/small.gguf");
   EXPECT_THAT(config.model.alias, ElementsAre("small", "123"));
   EXPECT_EQ(config.model.context, 4096);
@@ -79,7 +77,6 @@ telemetry:
   EXPECT_EQ(config.telemetry.log_level, LogVerbosity::kError);
   EXPECT_EQ(config.telemetry.arrival_log, "arrivals.csv");
   EXPECT_EQ(config.telemetry.arrival_log_bytes_max, 2 << 20);
-  EXPECT_THAT(loaded->notes, IsEmpty());
 }
 
 TEST(ParseConfig, RefusesWithPlaceKeyAndReason) {
@@ -130,33 +127,32 @@ TEST(ParseConfig, RefusesWithPlaceKeyAndReason) {
       {"a: 1\n---\nb: 2\n", "wants one YAML document"},
   };
   for (const auto& test : kCases) {
-    const Result<LoadedConfig> loaded = ParseConfig(test.text, "c.yaml");
+    const Result<Config> loaded = ParseConfig(test.text, "c.yaml");
     ASSERT_FALSE(loaded.ok()) << test.text;
     EXPECT_THAT(loaded.status().message(), HasSubstr(test.message)) << test.text;
     EXPECT_EQ(loaded.status().code(), StatusCode::kInvalidArgument) << test.text;
   }
 }
 
-TEST(ParseConfig, HasNothingToNoteWhereAllKeysTakeEffect) {
-  const Result<LoadedConfig> loaded = ParseConfig(
+TEST(ParseConfig, ReadsKeysOfSeveralSectionsTogether) {
+  const Result<Config> loaded = ParseConfig(
       "kv_cache:\n  strategy: dynamic\n  type: q8_0\n  prealloc_buckets: [64]\n"
       "  bucket_capacity: 3\n  dynamic_memory_max: 1 GiB\ndynamic_batching:\n  policy: legacy\n"
       "engine:\n  ttft_slo_ms: 200\nattention:\n  mode: auto\n  block_keys: 32\n"
       "model:\n  compat: llama.cpp\n",
       "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_TRUE(loaded->notes.empty());
 }
 
 TEST(ParseConfig, ReadsTheAttentionKeys) {
-  const Result<LoadedConfig> loaded = ParseConfig(
+  const Result<Config> loaded = ParseConfig(
       "attention: {mode: custom_sparse, epsilon: 0.2, block_keys: 32, residual_max: 0.5}\n",
       "c.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_EQ(loaded->config.attention.mode, AttentionMode::kCustomSparse);
-  EXPECT_EQ(loaded->config.attention.epsilon, 0.2);
-  EXPECT_EQ(loaded->config.attention.block_keys, 32);
-  EXPECT_EQ(loaded->config.attention.residual_max, 0.5);
+  EXPECT_EQ(loaded->attention.mode, AttentionMode::kCustomSparse);
+  EXPECT_EQ(loaded->attention.epsilon, 0.2);
+  EXPECT_EQ(loaded->attention.block_keys, 32);
+  EXPECT_EQ(loaded->attention.residual_max, 0.5);
   for (const char* bad : {"attention: {block_keys: 24}\n", "attention: {epsilon: 1}\n",
                           "attention: {mode: fast}\n"}) {
     EXPECT_FALSE(ParseConfig(bad, "c.yaml").ok()) << bad;
@@ -188,7 +184,7 @@ TEST(ReadMemorySize, KnowsBinaryAndDecimalUnits) {
 }
 
 TEST(LoadConfig, NamesTheFileThatIsMissing) {
-  const Result<LoadedConfig> loaded = LoadConfig("/no/such/file.yaml");
+  const Result<Config> loaded = LoadConfig("/no/such/file.yaml");
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.status().message(), "/no/such/file.yaml: can't be opened");
 }
@@ -207,11 +203,10 @@ std::string SourceFile(const std::string& name) {
   return text.str();
 }
 
-TEST(ShippedConfig, SetsNothingThatHasNoEffect) {
-  const Result<LoadedConfig> loaded =
+TEST(ShippedConfig, IsReadWithoutAnError) {
+  const Result<Config> loaded =
       LoadConfig(std::string(REMONTOIR_SOURCE_DIR) + "/inference_config.yaml");
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_THAT(loaded->notes, IsEmpty());
 }
 
 TEST(ShippedConfig, ShowsEveryKeyWithADefaultThatIsRead) {
@@ -223,7 +218,7 @@ TEST(ShippedConfig, ShowsEveryKeyWithADefaultThatIsRead) {
     const size_t dot = key.name.find('.');
     const std::string document = std::string(key.name.substr(0, dot)) + ": {" + last + ": " +
                                  std::string(key.default_value) + "}";
-    const Result<LoadedConfig> loaded = ParseConfig(document, "c.yaml");
+    const Result<Config> loaded = ParseConfig(document, "c.yaml");
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
   }
 }
@@ -234,8 +229,7 @@ TEST(ConfigurationPage, ListsEveryKeyAsTheTableHasIt) {
     const std::string shown =
         key.default_value.empty() ? "" : "`" + std::string(key.default_value) + "`";
     const std::string row = "| `" + std::string(key.name) + "` | " + std::string(key.type) + " | " +
-                            shown + " | " + std::string(key.what) +
-                            (key.has_effect ? "" : " (*no effect yet*)") + " |";
+                            shown + " | " + std::string(key.what) + " |";
     EXPECT_THAT(page, HasSubstr(row));
   }
 }
