@@ -113,8 +113,8 @@ def row_group(top):
         for i, fill in enumerate(fills):
             yield box(STRIPS + i * step, y, step - 2, height, fill, "union" if row is union else "wanted")
     yield from legend(lines[-1][0] + 50, [
-        (STRIPS, ANCHOR, "anchor"), (STRIPS + 90, LOCAL, "local: both always exact"),
-        (STRIPS + 290, EXACT, "far, may hide something: exact"), (STRIPS + 530, MOMENTS, "far, the rest: by its moments"),
+        (STRIPS, ANCHOR, "anchor, always exact"), (STRIPS + 175, LOCAL, "local, always exact"),
+        (STRIPS + 335, EXACT, "far, may hide something: exact"), (STRIPS + 575, MOMENTS, "far, the rest: by moments"),
     ])
 
 
@@ -129,7 +129,7 @@ def draw_keys():
 
 
 READ_TOP, READ_ROW = 66, 44
-BY_POSITION, AS_SEALED = (60, 440), (500, 898)  # from, to
+BY_POSITION, AS_SEALED = (92, 472), (500, 898)  # from, to
 KEYS_PER_CELL = 8  # of the places by position
 LOG2_SHARE_MIN = -20.0  # of a row group's weight: less isn't drawn
 
@@ -148,8 +148,9 @@ def by_position(segments):
         step = (right - left) / len(segment["read"])
         for place, count in enumerate(segment["read"]):
             cells[int(count)].append((left + place * step, READ_TOP + i * READ_ROW, step, READ_ROW - 8))
-    for count, ones in cells.items():
-        yield path(ones, EXACT, count / KEYS_PER_CELL) if count else path(ones, MOMENTS)
+        yield box(left, READ_TOP + i * READ_ROW, right - left, READ_ROW - 8, MOMENTS)
+    for count in range(1, KEYS_PER_CELL + 1):
+        yield path(cells[count], EXACT, 0.2 + 0.8 * count / KEYS_PER_CELL)
 
 
 def as_sealed(segments):
@@ -177,6 +178,7 @@ def draw_choice(found):
     yield from opened(height)
     yield text(LEFT, 24, f"{found['model']}, layer {found['layer']}, head {found['head']}, the 8 rows from position {found['position']:,} on: "
                f"{chosen} of {blocks} far blocks read exactly", "start")
+    yield text(LEFT, READ_TOP - 14, "segment", "start")
     yield text(BY_POSITION[0], READ_TOP - 14, "keys by position", "start")
     yield text(AS_SEALED[0], READ_TOP - 14, "blocks as sealed; height: weight, in factors of two", "start")
     for i in range(len(segments)):

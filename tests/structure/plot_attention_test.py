@@ -57,7 +57,7 @@ class PlotAttention(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("40 of 128 far blocks", done.stdout)
         paths = xml.etree.ElementTree.fromstring(done.stdout).findall(f"{SVG}path")
-        self.assertEqual([path.get("d").count("M") for path in paths], [128, 128, 88, 40])
+        self.assertEqual([path.get("d").count("M") for path in paths], [128, 88, 40])
 
     def test_says_what_is_missing(self):
         for words, tool in (((), "bench attention"), (("--choice",), "attention_picture")):
