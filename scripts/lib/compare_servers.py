@@ -55,6 +55,7 @@ class Server:
         self.process = process
         self.host, self.port = address
         self.hello = hello
+        self.reply_seconds_max = REPLY_SECONDS_MAX  # until it says something, and between two things it says
 
     @property
     def pid(self):
@@ -68,9 +69,9 @@ class Server:
             self.process.kill()
             self.process.wait()
 
-    def post(self, path, body):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=REPLY_SECONDS_MAX)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    def post(self, path, body, headers=None):
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=self.reply_seconds_max)
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **(headers or {})})
         return connection, connection.getresponse()
 
     def ask(self, path, body):
@@ -122,8 +123,8 @@ def start_ours(program, file, threads, log, context=CONTEXT, more=None):
     return Server(process, (HOST, port), {"describe": "remontoir serve"})
 
 
-def start_peer(setting, threads, log, context=CONTEXT):
-    wanted = {**setting, "threads": threads, "sequences": SEQUENCES, "context": context}
+def start_peer(setting, threads, log, context=CONTEXT, sequences=SEQUENCES):
+    wanted = {**setting, "threads": threads, "sequences": sequences, "context": context}
     script = pathlib.Path(__file__).with_name("llama_server.py")
     process = subprocess.Popen(
         [sys.executable, str(script), json.dumps(wanted)],
@@ -143,9 +144,9 @@ def start_peer(setting, threads, log, context=CONTEXT):
 
 
 class Stream:
-    """One streamed completion: when its pieces arrived, and how many tokens it had."""
+    """One streamed completion: when its pieces arrived, how many tokens it had, and what the server said of it."""
 
-    def __init__(self, server, prompt, tokens):
+    def __init__(self, server, prompt, tokens, headers=None, seconds_max=None):
         body = {
             "model": "default",
             "prompt": prompt,
@@ -156,15 +157,17 @@ class Stream:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        seconds_max = STREAM_SECONDS_MAX if seconds_max is None else seconds_max
         self.start = time.perf_counter()
-        connection, reply = server.post("/v1/completions", body)
+        connection, reply = server.post("/v1/completions", body, headers)
+        self.headers = reply.headers
         lines = []
         whole = True
         with contextlib.closing(connection):
             for line in reply:
                 if line.startswith(b"data: "):
                     lines.append((time.perf_counter(), line[6:]))
-                    if lines[-1][0] - self.start > STREAM_SECONDS_MAX and len(lines) > 2:
+                    if lines[-1][0] - self.start > seconds_max and len(lines) > 2:
                         whole = False
                         break
         self.read(reply.status, lines)
@@ -177,6 +180,7 @@ class Stream:
         """Parsed when nothing is timed any more."""
         self.arrivals = []
         self.usage = {}
+        self.timings = {}  # of `remontoir serve`, where they were asked for
         for arrival, line in lines:
             if line.startswith(b"[DONE]"):
                 continue
@@ -184,6 +188,7 @@ class Stream:
             if "error" in chunk:
                 raise SystemExit(f"compare: a stream ended with {chunk['error']}")
             self.usage = chunk.get("usage") or self.usage
+            self.timings = chunk.get("remontoir") or self.timings
             if any(choice.get("text") for choice in chunk.get("choices", ())):
                 self.arrivals.append(arrival)
         if status != 200 or not self.arrivals:

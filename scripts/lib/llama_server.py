@@ -1,6 +1,7 @@
 """llama.cpp's server for scripts/compare, from the xllamacpp package: python llama_server.py JSON.
 
-JSON: {"file": PATH, "threads": N, "sequences": N, "context": TOKENS OF EACH, "flash_attention": BOOL, "unified": BOOL}.
+JSON: {"file": PATH, "threads": N, "sequences": N, "context": TOKENS OF EACH, "flash_attention": BOOL, "unified": BOOL},
+and optionally "rope_freq_base": NUMBER.
 Prints {"address": "http://127.0.0.1:PORT", "describe": ...} when it answers requests; ends with its stdin.
 """
 
@@ -25,6 +26,7 @@ def main():
         else xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     )
     parameters.kv_unified = wanted["unified"]
+    parameters.rope_freq_base = wanted.get("rope_freq_base", 0.0)  # 0: the file's
     parameters.cache_ram_mib = 0  # no request is like an earlier one
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0

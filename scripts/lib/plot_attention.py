@@ -1,9 +1,11 @@
-"""Draws the tiles that visiting lists name, and what masks save, as `remontoir bench attention --json`
-measured it, in SVG."""
+"""Draws attention, in SVG: the tiles that visiting lists name and what masks save, as `remontoir bench attention --json`
+measured it; with --keys how the sparse mode tells keys apart, with --choice what a row group of it read."""
 
 import argparse
 import json
 import sys
+
+import plot_sparse
 
 WIDTH, HEIGHT = 920, 420
 TILE = 16
@@ -83,8 +85,20 @@ def draw(measured):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/plot_attention", description=__doc__)
     parser.add_argument("json", nargs="?", type=argparse.FileType(), default=sys.stdin,
-                        help="what `remontoir bench attention --json` printed (default: stdin)")
-    measured = json.load(parser.parse_args().json)
+                        help="what `remontoir bench attention --json` printed, with --choice what bench/attention_picture did "
+                             "(default: stdin)")
+    parser.add_argument("--keys", action="store_true", help="the sparse mode, schematic; reads nothing")
+    parser.add_argument("--choice", action="store_true", help="what a row group of the sparse mode read")
+    arguments = parser.parse_args()
+    if arguments.keys:
+        print("\n".join(plot_sparse.draw_keys()))
+        return
+    measured = json.load(arguments.json)
+    if arguments.choice:
+        if not measured.get("segments"):
+            sys.exit("plot_attention: no segments in it; run bench/attention_picture")
+        print("\n".join(plot_sparse.draw_choice(measured)))
+        return
     if not measured.get("masked"):
         sys.exit("plot_attention: no masked rows in it; run bench attention with --json")
     print("\n".join(draw(measured)))

@@ -147,6 +147,7 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   generation.bucket_tokens_.store(sequence.room.bucket_tokens(), std::memory_order_release);
   generation.sparse_.store(!sequence.room.segments().empty(), std::memory_order_release);
   generation.cached_tokens_.store(sequence.room.tokens_matched(), std::memory_order_release);
+  generation.admitted_.store(true, std::memory_order_release);
   metrics_.ObserveRoom(sequence.room.bucket_tokens() == 0, init_us);
 
   sequence.arrived = arrived;

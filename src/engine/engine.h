@@ -71,7 +71,10 @@ class Generation {
   // event says kCancelled unless it ended before.
   void Cancel();
 
-  // Facts for headers and usage, valid once the first event was popped.
+  // True once it has its room: then queue_us(), cached_tokens() and room() are known. The notifier
+  // isn't notified of it.
+  bool admitted() const { return admitted_.load(std::memory_order_acquire); }
+  // Facts for headers and usage, valid once admitted() or the first event was popped.
   int64_t queue_us() const { return queue_us_.load(std::memory_order_acquire); }
   int32_t cached_tokens() const { return cached_tokens_.load(std::memory_order_acquire); }
   RoomFacts room() const;
@@ -103,6 +106,7 @@ class Generation {
   std::atomic<int32_t> bucket_tokens_{0};
   std::atomic<int64_t> room_init_us_{0};
   std::atomic<bool> sparse_{false};
+  std::atomic<bool> admitted_{false};
   std::atomic<int64_t> far_blocks_{0};
   std::atomic<int64_t> chosen_blocks_{0};
   std::atomic<float> residual_max_{0};

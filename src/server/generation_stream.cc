@@ -161,6 +161,10 @@ void GenerationStream::OnEvent(Choice& choice, const TokenEvent& event, TimePoin
 void GenerationStream::BeginStream() {
   stream_begun_ = true;
   FindPlaced();  // it may be since Pump looked
+  // A long prompt has its room long before the round of its first token.
+  for (Choice& choice : choices_) {
+    choice.admitted = choice.admitted || choice.generation->admitted();
+  }
   HttpHeaders headers = HeadersSoFar();
   headers.Add(kHeaderCacheControl, "no-cache");
   headers.Add(kHeaderAccelBuffering, "no");

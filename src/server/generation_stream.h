@@ -79,7 +79,7 @@ class GenerationStream {
   struct Choice {
     std::shared_ptr<Generation> generation;
     ChoiceStream text;
-    bool admitted = false;  // an event came: the facts of its room are there
+    bool admitted = false;  // the facts of its room are there
     bool begun = false;     // its role chunk is written
     bool ended = false;
     std::optional<TimePoint> last_token = {};  // when it came

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "tests/unit/server/alphabet_runner.h"
 
@@ -227,6 +228,26 @@ TEST_F(GenerationStreamTest, SendsHeadersWithoutItsRoundWhenTheyAreReleased) {
   const size_t sent = exchange->headers.size();
   waiting.ReleaseHeaders();
   EXPECT_EQ(exchange->headers.size(), sent);
+  go.set_value();
+  PumpToTheEnd();
+}
+
+TEST_F(GenerationStreamTest, SendsTheHeadersOfItsRoomWhenItsPromptTakesMoreRounds) {
+  std::promise<void> begun;
+  std::promise<void> go;
+  runner_.on_run = [&begun, first = true, released = go.get_future().share()]() mutable {
+    if (std::exchange(first, false)) begun.set_value();
+    released.wait();
+  };
+  GenerationPlan plan = Plan(/*max_tokens=*/3, /*stream=*/true);
+  plan.choices[0].request.prompt.assign(100, TinyToken('a'));
+  ASSERT_FALSE(Start(std::move(plan)).has_value());
+  begun.get_future().wait();
+  stream_->ReleaseHeaders();
+  EXPECT_EQ(exchange_->headers.Find("X-Flash-Attn-Mode"), "exact");
+  EXPECT_EQ(exchange_->headers.Find("X-Cache"), "MISS");
+  EXPECT_TRUE(exchange_->headers.Find("X-KV-Bucket").has_value());
+  EXPECT_FALSE(exchange_->headers.Find("X-Batch-Size").has_value());
   go.set_value();
   PumpToTheEnd();
 }
