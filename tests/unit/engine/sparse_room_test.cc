@@ -130,6 +130,12 @@ TEST(SparseRoom, AHitBringsItsSealedSegmentsAlong) {
   EXPECT_EQ(stats.kv.segments_kept, 2);
   EXPECT_EQ(stats.kv.segments_leased, 0);
   EXPECT_EQ(stats.seals, seals);
+  // Also where its turn would only come later.
+  Request turning = first;
+  turning.prompt.resize(2200);
+  turning.max_tokens = 300;
+  EXPECT_EQ(test.RunAlone(turning), ExpectedEvents(turning, kContext));
+  EXPECT_EQ(test.engine->stats().seals, 2 * kFakeLayers);
   EXPECT_EQ(stats.sparse_rows, 2300 - kEngageAt + 1 + 2301 - 2296 + 1);
 }
 
