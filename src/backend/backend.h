@@ -72,9 +72,11 @@ struct RoundInputs {
   // there on stand in whole groups of 8 positions, or are single.
   std::span<const SealedSegmentId> sealed_table = {};
   std::span<const int32_t> sealed_table_begin = {};
-  // [sequences] or empty: the position up to which rounds before have sealed what was due. Between
-  // it and the sequence's first row nothing was.
-  std::span<const int32_t> sealed_until = {};
+  // [sequences] or empty: the seals that this round makes for each; those before them are made, and
+  // the keys are there when it ends. They are all that its sparse rows need. Empty: those that
+  // become due with the round's rows, all that were due before being made. A sequence may have
+  // seals and no rows.
+  std::span<const SealRange> seals = {};
 };
 
 // How the matrices came into the order in which Run reads them.
@@ -170,6 +172,8 @@ class Backend : public KvStore {
   virtual int64_t weights_bytes() const = 0;
   virtual int64_t kv_bytes() const = 0;      // of the arena's pages
   virtual int64_t sealed_bytes() const = 0;  // of all sealed segments
+  // Seals of a segment; 0: no layer is attended to sparsely. After Prepare.
+  virtual int32_t sealed_layers() const = 0;
   virtual int64_t activation_bytes() const = 0;
   virtual std::string Describe() const = 0;  // "cpu, 2 threads, avx2"
 };

@@ -111,6 +111,10 @@ class CpuBackend final : public Backend, private TileJob {
   int64_t weights_bytes() const override { return weights_.bytes(); }
   int64_t kv_bytes() const override { return kv_memory_.page_bytes() * kv_memory_.arena_pages(); }
   int64_t sealed_bytes() const override { return sealed_memory_.size_bytes(); }
+  int32_t sealed_layers() const override {
+    return program_ != nullptr && program_->sparse.on() ? program_->sparse.sealed().sealed_layers()
+                                                        : 0;
+  }
   int64_t activation_bytes() const override {
     return program_ == nullptr ? 0 : program_->activation_bytes;
   }
@@ -220,7 +224,9 @@ void CpuBackend::Run(const RoundInputs& inputs) {
   for (size_t s = 0; s + 1 < inputs.cu_seqlens_q.size(); ++s) PlaceRows(s);
   for (WindowPlan& plan : program_->windows) plan.Build(inputs);
   program_->sparse.Begin(static_cast<int32_t>(inputs.cu_seqlens_q.size()) - 1);
-  const auto steps = static_cast<int32_t>(program_->steps.size());
+  // Without rows only what is sealed late: the first step of a program that has it.
+  const bool only_seals = inputs.tokens.empty() && program_->sparse.on();
+  const auto steps = only_seals ? 1 : static_cast<int32_t>(program_->steps.size());
   if (step_seconds_.empty()) {
     pool_.Run(*this, steps);
   } else {
@@ -272,7 +278,7 @@ void CpuBackend::CheckSealed(const RoundInputs& inputs) const {
   REM_CHECK(inputs.sealed_table_begin.size() == entries && inputs.sealed_table_begin.front() == 0 &&
                 static_cast<size_t>(inputs.sealed_table_begin.back()) == inputs.sealed_table.size(),
             "sealed segments of the same sequences");
-  REM_CHECK(inputs.sealed_until.empty() || inputs.sealed_until.size() + 1 == entries,
+  REM_CHECK(inputs.seals.empty() || inputs.seals.size() + 1 == entries,
             "each sequence says what is sealed");
   for (const SealedSegmentId segment : inputs.sealed_table) {
     REM_CHECK(Index(segment) >= 0 && Index(segment) < limits_.sparse.segments, "a sealed segment");
@@ -282,6 +288,16 @@ void CpuBackend::CheckSealed(const RoundInputs& inputs) const {
     const auto keys = static_cast<int32_t>(inputs.cu_seqlens_k[s + 1] - inputs.cu_seqlens_k[s]);
     REM_CHECK(segments == 0 || SegmentEnd(segments) > keys,
               "a sealed segment for each that is due");
+    if (segments == 0 || inputs.seals.empty() || !program_->sparse.on()) continue;
+    const SealRange seals = inputs.seals[s];
+    const int32_t layers = sealed_layers();
+    const int32_t rows = inputs.cu_seqlens_q[s + 1] - inputs.cu_seqlens_q[s];
+    const bool sparse = rows > 0 && keys > limits_.sparse.engage_at;
+    const int32_t ended = std::max(0, keys - kAnchorKeys) / kSegmentKeys;
+    REM_CHECK(seals.begin >= 0 && seals.begin <= seals.end && seals.end <= ended * layers,
+              "seals of keys that are there");
+    REM_CHECK(!sparse || seals.end >= FarSegments(keys - 1) * layers,
+              "what is far for a sparse row is sealed");
   }
 }
 

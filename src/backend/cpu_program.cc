@@ -98,10 +98,14 @@ Status Compiler::Compile() {
     return InvalidArgument("round limits must be positive");
   }
   REM_RETURN_IF_ERROR(DeclareActivations());
+  out_.sparse.Prepare(program_, layout_, limits_, round_.workers);
+  if (out_.sparse.on()) {
+    out_.steps.push_back(MakeLateSealStep(round_, layout_, out_.sparse));
+    DescribeNewest(StepKind::kAttention);
+  }
   AddRopeAngles();
   out_.expert_load = MakeExpertLoad(program_);
   round_.expert_load = out_.expert_load.get();
-  out_.sparse.Prepare(program_, layout_, limits_, round_.workers);
   int32_t experts_max = 0;
   for (operation_ = 0; operation_ < program_.operations.size(); ++operation_) {
     const Operation& operation = program_.operations[operation_];

@@ -34,77 +34,129 @@ const SealedSegmentId* SegmentsOf(const RoundInputs& inputs, int32_t sequence) {
   return inputs.sealed_table.data() + inputs.sealed_table_begin[s];
 }
 
+// What a round seals of a sequence.
+SealRange SealsOf(const RoundInputs& inputs, int32_t sequence, int32_t layers) {
+  const auto s = static_cast<size_t>(sequence);
+  if (!inputs.seals.empty()) return inputs.seals[s];
+  const int32_t keys = KeysOf(inputs, sequence);
+  const int32_t rows = inputs.cu_seqlens_q[s + 1] - inputs.cu_seqlens_q[s];
+  return {SealsDue(keys - rows, layers), SealsDue(keys, layers)};
+}
+
+// Of these, the number of segments whose keys were there before the round: their seals come first.
+int32_t SegmentsBefore(const RoundInputs& inputs, int32_t sequence) {
+  const auto s = static_cast<size_t>(sequence);
+  const int32_t rows = inputs.cu_seqlens_q[s + 1] - inputs.cu_seqlens_q[s];
+  return std::max(0, KeysOf(inputs, sequence) - rows - kAnchorKeys) / kSegmentKeys;
+}
+
+// Where one head's keys and values come from, and where they go.
+void SealHead(const RoundState& round, const KvLayout& layout, SparseState& state, int32_t sequence,
+              int32_t segment, int32_t layer, int32_t head, int32_t worker) {
+  const KvPageId* pages = round.inputs.page_table.data() +
+                          round.inputs.page_table_begin[static_cast<size_t>(sequence)] +
+                          SegmentEnd(segment - 1) / kKvPageTokens;
+  std::array<const std::byte*, kSegmentPages> keys;
+  std::array<const std::byte*, kSegmentPages> values;
+  for (size_t i = 0; i < kSegmentPages; ++i) {
+    const std::byte* page = round.kv_pages.Page(pages[i]);
+    keys[i] = page + layout.key_offset(layer, head);
+    values[i] = page + layout.value_offset(layer, head);
+  }
+  const SealedSegmentId id = SegmentsOf(round.inputs, sequence)[segment];
+  SealSegment(*round.kernels, state.sealed().shape(layer),
+              {keys.data(), values.data(), layout.layer(layer).type}, state.worker(worker).seal,
+              round.sealed.At(id) + state.sealed().head_offset(layer, head));
+}
+
+class LateSealStep final : public Step {
+ public:
+  LateSealStep(const RoundState& round, const KvLayout& layout, SparseState& state)
+      : round_(round), layout_(layout), state_(state) {}
+
+  int32_t Begin() override {
+    int32_t tiles = 0;
+    for (int32_t s = 0; s < Sequences(); ++s) {
+      const SealRange late = LateOf(s);
+      for (int32_t seal = late.begin; seal < late.end; ++seal) tiles += HeadsOf(seal);
+    }
+    return tiles;
+  }
+
+  void RunTile(int32_t tile, int32_t worker) override {
+    for (int32_t s = 0; s < Sequences(); ++s) {
+      const SealRange late = LateOf(s);
+      for (int32_t seal = late.begin; seal < late.end; ++seal) {
+        const int32_t heads = HeadsOf(seal);
+        if (tile < heads) {
+          return SealHead(round_, layout_, state_, s, seal / layers(), LayerOf(seal), tile, worker);
+        }
+        tile -= heads;
+      }
+    }
+  }
+
+ private:
+  int32_t Sequences() const { return static_cast<int32_t>(round_.inputs.cu_seqlens_q.size()) - 1; }
+  int32_t layers() const { return state_.sealed().sealed_layers(); }
+  int32_t LayerOf(int32_t seal) const { return state_.sealed().sealed_layer(seal % layers()); }
+  int32_t HeadsOf(int32_t seal) const { return layout_.layer(LayerOf(seal)).kv_heads; }
+
+  SealRange LateOf(int32_t sequence) const {
+    if (SegmentsOf(round_.inputs, sequence) == nullptr) return {};
+    const SealRange seals = SealsOf(round_.inputs, sequence, layers());
+    const int32_t before = SegmentsBefore(round_.inputs, sequence) * layers();
+    return {seals.begin, std::max(seals.begin, std::min(seals.end, before))};
+  }
+
+  const RoundState& round_;
+  const KvLayout& layout_;
+  SparseState& state_;
+};
+
 class SealStep final : public Step {
  public:
   SealStep(const RoundState& round, const KvLayout& layout, int32_t layer, SparseState& state)
       : round_(round), layout_(layout), layer_(layer), state_(state) {}
 
   int32_t Begin() override {
-    due_count_ = 0;
+    int32_t segments = 0;
     const auto sequences = static_cast<int32_t>(round_.inputs.cu_seqlens_q.size()) - 1;
-    for (int32_t s = 0; s < sequences; ++s) {
-      if (SegmentsOf(round_.inputs, s) == nullptr) continue;
-      const Range due = DueOf(s);
-      due_count_ += due.end - due.begin;
-    }
-    return due_count_ * layout_.layer(layer_).kv_heads;
+    for (int32_t s = 0; s < sequences; ++s) segments += SegmentsNow(s).count();
+    return segments * layout_.layer(layer_).kv_heads;
   }
 
   void RunTile(int32_t tile, int32_t worker) override {
     const int32_t heads = layout_.layer(layer_).kv_heads;
     int32_t number = tile / heads;
     for (int32_t s = 0;; ++s) {
-      if (SegmentsOf(round_.inputs, s) == nullptr) continue;
-      const Range due = DueOf(s);
-      if (number < due.end - due.begin) return Seal(s, due.begin + number, tile % heads, worker);
-      number -= due.end - due.begin;
+      const SealRange segments = SegmentsNow(s);
+      if (number < segments.count()) {
+        return SealHead(round_, layout_, state_, s, segments.begin + number, layer_, tile % heads,
+                        worker);
+      }
+      number -= segments.count();
     }
   }
 
  private:
-  struct Range {
-    int32_t begin;
-    int32_t end;
-  };
-
-  // Segments of which the layer's turn comes at a position before `position`.
-  int32_t DueBefore(int32_t position) const {
-    const int32_t delay = SealPosition(0, layer_, layout_.layer_count()) - SegmentEnd(0) + 1;
-    const int32_t keys = position - delay - kAnchorKeys;
-    return keys < kSegmentKeys ? 0 : keys / kSegmentKeys;
+  // Segments of which the layer's seal is among the first `seals`.
+  int32_t SegmentsWithin(int32_t seals) const {
+    const int32_t layers = state_.sealed().sealed_layers();
+    return (seals - state_.sealed().seal_index(layer_) + layers - 1) / layers;
   }
-  Range DueOf(int32_t sequence) const {
-    const RoundInputs& inputs = round_.inputs;
-    const auto s = static_cast<size_t>(sequence);
-    const int32_t keys = KeysOf(inputs, sequence);
-    const int32_t rows = inputs.cu_seqlens_q[s + 1] - inputs.cu_seqlens_q[s];
-    const int32_t from = inputs.sealed_until.empty() ? keys - rows : inputs.sealed_until[s];
-    return {DueBefore(from), DueBefore(keys)};
-  }
-
-  void Seal(int32_t sequence, int32_t segment, int32_t head, int32_t worker) const {
-    const KvPageId* pages = round_.inputs.page_table.data() +
-                            round_.inputs.page_table_begin[static_cast<size_t>(sequence)] +
-                            SegmentEnd(segment - 1) / kKvPageTokens;
-    std::array<const std::byte*, kSegmentPages> keys;
-    std::array<const std::byte*, kSegmentPages> values;
-    for (size_t i = 0; i < kSegmentPages; ++i) {
-      const std::byte* page = round_.kv_pages.Page(pages[i]);
-      keys[i] = page + layout_.key_offset(layer_, head);
-      values[i] = page + layout_.value_offset(layer_, head);
-    }
-    const SealedSegmentId id = SegmentsOf(round_.inputs, sequence)[segment];
-    SealSegment(*round_.kernels, state_.sealed().shape(layer_),
-                {keys.data(), values.data(), layout_.layer(layer_).type},
-                state_.worker(worker).seal,
-                round_.sealed.At(id) + state_.sealed().head_offset(layer_, head));
+  SealRange SegmentsNow(int32_t sequence) const {
+    if (SegmentsOf(round_.inputs, sequence) == nullptr) return {};
+    const SealRange seals = SealsOf(round_.inputs, sequence, state_.sealed().sealed_layers());
+    const int32_t begin =
+        std::max(SegmentsWithin(seals.begin), SegmentsBefore(round_.inputs, sequence));
+    return {begin, std::max(begin, SegmentsWithin(seals.end))};
   }
 
   const RoundState& round_;
   const KvLayout& layout_;
   const int32_t layer_;
   SparseState& state_;
-  int32_t due_count_ = 0;
 };
 
 // The heads of one position share a list, as they share its reading; those of several positions
@@ -267,6 +319,11 @@ void AttendSparseGroup(const RoundState& round, const KvLayout& layout, const At
   group.segment_count = segments;
   group.scale = op.scale;
   AttendHeads(round, op, state, work, group, worker);
+}
+
+std::unique_ptr<Step> MakeLateSealStep(const RoundState& round, const KvLayout& layout,
+                                       SparseState& state) {
+  return std::make_unique<LateSealStep>(round, layout, state);
 }
 
 std::unique_ptr<Step> MakeSealStep(const RoundState& round, const KvLayout& layout, int32_t layer,

@@ -75,8 +75,13 @@ struct SparseGroupWork {
 void AttendSparseGroup(const RoundState& round, const KvLayout& layout, const AttentionOp& op,
                        SparseState& state, const SparseGroupWork& work, int32_t worker);
 
-// Seals what is due in a layer, a (segment, head) a tile: after the round's keys are in their pages
-// and before they are attended to.
+// Seals what earlier rounds left of segments whose keys they computed, in all layers, a (seal,
+// head) a tile. Asks for nothing of the round but its inputs: it may be the only step.
+std::unique_ptr<Step> MakeLateSealStep(const RoundState& round, const KvLayout& layout,
+                                       SparseState& state);
+
+// Seals in a layer the segments that end with the round's own keys, a (segment, head) a tile: after
+// the keys are in their pages and before they are attended to.
 std::unique_ptr<Step> MakeSealStep(const RoundState& round, const KvLayout& layout, int32_t layer,
                                    SparseState& state);
 

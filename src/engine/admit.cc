@@ -57,7 +57,9 @@ void Engine::Loop::DescribeRunning(SchedulerState& state) {
          .priority = request.priority,
          .alone = request.alone,
          .answer_tokens =
-             ExpectedAnswer(request, sequence->tokens_known() - sequence->prompt_tokens())});
+             ExpectedAnswer(request, sequence->tokens_known() - sequence->prompt_tokens()),
+         .sparse = !sequence->room.segments().empty()});
+    running_states_.back().progress.seals_made = sequence->seals_made;
   }
   state.running = running_states_;
   state.slots_free = static_cast<int32_t>(free_slots_.size());
@@ -87,6 +89,7 @@ void Engine::Loop::DescribeWaiting(SchedulerState& state) {
     entry.state.progress =
         ProgressOf(*entry.generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
     entry.state.room = rooms_.NeedOf(request, match);
+    entry.state.progress.seals_made = rooms_.SegmentsKept(request, match) * sealing_.layers;
     waiting_states_.push_back(entry.state);
   });
   state.waiting = waiting_states_;
@@ -124,7 +127,7 @@ void Engine::Loop::Admit(TimePoint now) {
     AdmitOne(now, planned.progress.tokens_computed, admitted_[i]);
   }
   admitted_.clear();
-  DropSharesOfEnded();
+  DropStaleShares();
   const std::lock_guard lock(stats_mutex_);
   stats_.running += static_cast<int32_t>(round_.admitted.size());
   stats_.kv = rooms_.stats();
@@ -155,7 +158,7 @@ void Engine::Loop::AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueu
   sequence.first_token.reset();
   sequence.predicted_us = entry.first_token_us;
   sequence.tokens_computed = sequence.room.tokens_matched();
-  sequence.sealed_until = 0;
+  sequence.seals_made = sequence.room.segments_kept() * sealing_.layers;
   sequence.tokens.clear();
   sequence.counts_tokens = UsesTokenCounts(request.sampling);
   for (const TokenId token : request.prompt) {
@@ -192,11 +195,37 @@ void Engine::Loop::TellPlaced() {
   NotifyAll();
 }
 
-// A sequence that ended at its admission leaves `running_` after the round.
-void Engine::Loop::DropSharesOfEnded() {
-  std::erase_if(round_.shares, [this](const RoundShare& share) {
-    return running_[static_cast<size_t>(share.sequence)]->generation == nullptr;
-  });
+// Whether a sequence that joined isn't what the round was planned for: it ended at its admission
+// and only keeps its index, or others who joined took what the prefix cache had of it.
+bool Engine::Loop::IsStale(const RoundShare& share) const {
+  const auto place = static_cast<size_t>(share.sequence);
+  const Sequence& sequence = *running_[place];
+  if (sequence.generation == nullptr) return true;
+  const size_t first_joined = running_.size() - round_.admitted.size();
+  if (place < first_joined) return false;
+  const auto planned = static_cast<size_t>(round_.admitted[place - first_joined]);
+  const SequenceProgress& progress = waiting_states_[planned].progress;
+  return progress.tokens_computed != sequence.tokens_computed ||
+         progress.seals_made != sequence.seals_made;
+}
+
+// They get a share of the next round.
+void Engine::Loop::DropStaleShares() {
+  const auto dropped =
+      std::erase_if(round_.shares, [this](const RoundShare& share) { return IsStale(share); });
+  if (dropped == 0) return;
+  round_.prefill_tokens = 0;
+  round_.work = {};
+  for (const RoundShare& share : round_.shares) {
+    const Sequence& sequence = *running_[static_cast<size_t>(share.sequence)];
+    round_.work.seals += share.seals;
+    if (sequence.tokens_known() > sequence.prompt_tokens()) {
+      if (share.tokens > 0) round_.work.AddDecode(sequence.tokens_known());
+    } else {
+      round_.prefill_tokens += share.tokens;
+      round_.work.AddPrefill(share.tokens, sequence.tokens_computed);
+    }
+  }
 }
 
 }  // namespace remontoir

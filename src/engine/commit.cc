@@ -33,14 +33,14 @@ void Engine::Loop::Commit() {
   int32_t logit_row = 0;
   for (size_t i = 0; i < batch_.size(); ++i) {
     Sequence& sequence = *running_[round_.shares[i].sequence];
-    const auto tokens = static_cast<int32_t>(batch_[i].tokens.size());
-    AddReadings(sequence, static_cast<int32_t>(i));
-    CommitShare(sequence, tokens, logit_row);
-    logit_row += tokens - batch_[i].logits_begin;
+    const RoundShare& share = round_.shares[i];
+    AddReadings(sequence, share, static_cast<int32_t>(i));
+    CommitShare(sequence, share, logit_row);
+    logit_row += share.tokens - batch_[i].logits_begin;
   }
 }
 
-void Engine::Loop::AddReadings(Sequence& sequence, int32_t place) {
+void Engine::Loop::AddReadings(const Sequence& sequence, const RoundShare& share, int32_t place) {
   if (sequence.room.segments().empty()) return;
   const SparseReadings readings = runner_.ReadingsOf(place);
   Generation& generation = *sequence.generation;
@@ -49,15 +49,24 @@ void Engine::Loop::AddReadings(Sequence& sequence, int32_t place) {
   if (readings.residual_max > generation.residual_max_.load(std::memory_order_relaxed)) {
     generation.residual_max_.store(readings.residual_max, std::memory_order_relaxed);
   }
+  const int32_t end = sequence.tokens_computed + share.tokens;
+  const int32_t sparse_rows = end - std::max(sequence.tokens_computed, sealing_.engage_at);
+  const std::lock_guard lock(stats_mutex_);
+  stats_.sparse_rows += std::max(0, sparse_rows);
+  stats_.seals += share.seals;
+  stats_.far_blocks += readings.far_blocks;
+  stats_.chosen_blocks += readings.chosen_blocks;
+  stats_.residual_max = std::max(stats_.residual_max, readings.residual_max);
 }
 
-void Engine::Loop::CommitShare(Sequence& sequence, int32_t tokens, int32_t logit_row) {
+void Engine::Loop::CommitShare(Sequence& sequence, const RoundShare& share, int32_t logit_row) {
   const int32_t first = sequence.tokens_computed;
-  const int32_t end = first + tokens;
+  const int32_t end = first + share.tokens;
   const int32_t prompt = sequence.prompt_tokens();
   sequence.tokens_computed = end;
-  if (!sequence.room.segments().empty()) sequence.sealed_until = end;
-  sequence.room.Publish(sequence.computed());
+  sequence.seals_made += share.seals;
+  sequence.room.Publish(sequence.computed(),
+                        sealing_.layers > 0 ? sequence.seals_made / sealing_.layers : 0);
   const int32_t wanted_from = std::max(first, sequence.logits_begin());
   if (sequence.scores() && first == 0) GivePromptToken(sequence, 0, {});
   for (int32_t row = wanted_from; row < end; ++row) {
@@ -139,6 +148,9 @@ void Engine::Loop::DecideFinish(Sequence& sequence, TokenEvent& event) {
   } else if (sequence.tokens_known() > sequence.room.tokens_max()) {
     // The reservation is used up: the drawn token's own keys need a page more.
     if (!sequence.room.Grow()) finish(FinishReason::kLength, StopDetail::kKvRoom);
+    // Its first segments may have come with pages that others published.
+    sequence.seals_made =
+        std::max(sequence.seals_made, sequence.room.segments_kept() * sealing_.layers);
   }
 }
 

@@ -154,6 +154,13 @@ struct EngineStats {
   int64_t tokens_generated = 0;
   int64_t requests_finished = 0;
   int64_t requests_cancelled = 0;
+  // Sparse attention, since the start.
+  int64_t sparse_rows = 0;
+  int64_t seals = 0;       // segments sealed, times layers
+  int32_t seals_each = 0;  // of a segment
+  int64_t far_blocks = 0;
+  int64_t chosen_blocks = 0;
+  float residual_max = 0;
   // Of the loop and the workers, in rounds that had something to do: what the system and the heap
   // were asked for between a sequence's admission and its last token. The first round is warm-up
   // and not among them.

@@ -89,6 +89,25 @@ struct EngineMetrics : MetricSet {
                   "vllm:prefix_cache_hits_total"});
   Counter& cache_evictions = AddCounter(
       {"remontoir_prefix_cache_evictions_total", "Pages that the prefix cache gave to a lease"});
+  Gauge& segments = AddGauge({"remontoir_attention_segments", "Sealed segments, held and free"});
+  Gauge& segments_free =
+      AddGauge({"remontoir_attention_segments_free", "Sealed segments that hold nothing"});
+  Gauge& segments_kept = AddGauge({"remontoir_attention_segments_kept",
+                                   "Sealed segments that are kept with pages of the prefix cache"});
+  Counter& segments_matched =
+      AddCounter({"remontoir_attention_segments_matched_total",
+                  "Sealed segments that came with a prefix found in the cache"});
+  Counter& segments_sealed = AddCounter(
+      {"remontoir_attention_segments_sealed_total", "Segments sealed, in parts of their layers"});
+  Counter& sparse_rows = AddCounter({"remontoir_attention_sparse_rows_total",
+                                     "Rows, prompt tokens and drawn ones, attended to sparsely"});
+  Counter& far_blocks = AddCounter({"remontoir_attention_far_blocks_total",
+                                    "Far blocks of sparse row groups, over all layers and heads"});
+  Counter& chosen_blocks = AddCounter(
+      {"remontoir_attention_chosen_blocks_total", "Far blocks of these that were read exactly"});
+  Gauge& residual_max =
+      AddGauge({"remontoir_attention_residual_max_ratio",
+                "Largest residual of a sparse row since the start, a part of its weight, 0 to 1"});
   Gauge& kv_usage =
       AddGauge({"remontoir_kv_usage_ratio", "Share of the KV pages that is held, 0 to 1",
                 "vllm:kv_cache_usage_perc"});
@@ -126,6 +145,15 @@ struct EngineMetrics : MetricSet {
     const int32_t held = stats.kv.pages_leased + stats.kv.pages_shared;
     kv_usage.Set(stats.kv.pages_total == 0 ? 0.0
                                            : static_cast<double>(held) / stats.kv.pages_total);
+    segments.Set(stats.kv.segments_total);
+    segments_free.Set(stats.kv.segments_free);
+    segments_kept.Set(stats.kv.segments_kept);
+    segments_matched.Set(stats.kv.segments_matched);
+    segments_sealed.Set(stats.seals_each > 0 ? stats.seals / stats.seals_each : 0);
+    sparse_rows.Set(stats.sparse_rows);
+    far_blocks.Set(stats.far_blocks);
+    chosen_blocks.Set(stats.chosen_blocks);
+    residual_max.Set(stats.residual_max);
     cache_hits.Set(stats.kv.hits);
     cache_misses.Set(stats.kv.misses);
     cache_tokens.Set(stats.kv.tokens_matched);

@@ -17,6 +17,7 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
       context_max_(runner.limits().context_max),
       bounds_{std::min(options.round_tokens_max, runner.limits().rows_max),
               runner.limits().logit_rows_max},
+      sealing_{runner.sealed_layers(), runner.limits().sparse.engage_at},
       queue_(options.queue_max),
       forecaster_(options.sequences_max, options.queue_max),
       predictor_(options.predictor),
@@ -39,11 +40,13 @@ Engine::Loop::Loop(ModelRunner& runner, const Clock& clock, const EngineOptions&
   forecast_waiting_.reserve(options.queue_max);
   forecast_classes_.reserve(kRoomClassesMax);
   state_.bounds = bounds_;
+  state_.sealing = sealing_;
   state_.options = options.scheduler;
   dropped_.reserve(options.queue_max);
   admitted_.reserve(options.sequences_max);
   to_notify_.reserve(options.sequences_max + options.queue_max);
   stats_.kv = rooms_.stats();
+  stats_.seals_each = sealing_.layers;
   PublishView({}, {});
 }
 
@@ -133,6 +136,7 @@ RoundEnd Engine::Loop::RunRound() {
 void Engine::Loop::PublishView(std::span<const RoundShare> shares, TimePoint ends) {
   DescribeRunning(view_.state);
   view_.state.bounds = state_.bounds;
+  view_.state.sealing = sealing_;
   view_.state.options = state_.options;
   view_.state.costs = fit_.model();
   view_.state.forecast = state_.forecast;
@@ -152,7 +156,7 @@ void Engine::Loop::RunBatch() {
                       .pages = sequence.room.pages().first(PagesFor(int64_t{first} + share.tokens)),
                       .logits_begin = std::clamp(sequence.logits_begin() - first, 0, share.tokens),
                       .sealed = sequence.room.segments(),
-                      .sealed_until = sequence.sealed_until});
+                      .seals = SealRange{sequence.seals_made, sequence.seals_made + share.seals}});
   }
   runner_.Run(batch_);
   round_ended_ = clock_.Now();

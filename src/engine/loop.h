@@ -60,7 +60,8 @@ class Engine::Loop {
   void Admit(TimePoint now);
   // tokens_matched: in the prefix cache, when the round was planned.
   void AdmitOne(TimePoint now, int32_t tokens_matched, AdmissionQueue::Entry& entry);
-  void DropSharesOfEnded();
+  bool IsStale(const RoundShare& share) const;
+  void DropStaleShares();
   static SequenceProgress ProgressOf(const Generation& generation, int32_t tokens_known,
                                      int32_t tokens_computed);
   static void PauseIfFull(Generation& generation, SequenceProgress& progress);
@@ -71,9 +72,10 @@ class Engine::Loop {
 
   // What comes of it. (commit.cc)
   void Commit();
-  // The sequence computed `tokens` more; logit_row: the round's number of its first wanted row.
-  void AddReadings(Sequence& sequence, int32_t place);
-  void CommitShare(Sequence& sequence, int32_t tokens, int32_t logit_row);
+  // place: in the batch.
+  void AddReadings(const Sequence& sequence, const RoundShare& share, int32_t place);
+  // logit_row: the round's number of its first wanted row.
+  void CommitShare(Sequence& sequence, const RoundShare& share, int32_t logit_row);
   // logits: of the row before; empty for position 0.
   void GivePromptToken(Sequence& sequence, int32_t position, std::span<const float> logits);
   void DrawToken(Sequence& sequence, std::span<const float> logits);
@@ -95,6 +97,7 @@ class Engine::Loop {
   const EngineOptions options_;
   const int32_t context_max_;
   const RoundBounds bounds_;
+  const SealingRules sealing_;
 
   AdmissionQueue queue_;
   Notifier wake_;

@@ -82,6 +82,11 @@ std::string Advice(const MemoryPlan& plan, const MemoryPlanInputs& inputs) {
   }
   const bool arena_fits =
       plan.weights_bytes + plan.activation_bytes <= plan.free_bytes - plan.kv_bytes;
+  const std::string sealed =
+      "sealed segments take " + GiB(plan.sealed_bytes) + ": set attention.mode to exact, or lower ";
+  if (plan.total_bytes - plan.sealed_bytes <= plan.free_bytes) {
+    return sealed + (inputs.kv_memory_bytes > 0 ? "kv_cache.memory" : "model.context");
+  }
   if (arena_fits) return "lower kv_cache.dynamic_memory_max or model.context";
   if (inputs.kv_memory_bytes > 0) return "lower kv_cache.memory";
   // On auto it is a page a sequence already.

@@ -29,13 +29,10 @@ RoomSource::RoomSource(KvStore& pages, int32_t arena_pages, int32_t context_max,
       context_max_(context_max),
       reserve_tokens_default_(options.reserve_tokens_default),
       dynamic_only_(options.dynamic),
-      pool_(arena_pages, SystemRandomBits()),
+      pool_(arena_pages, SystemRandomBits(), sparse.engage_at > 0 ? sparse.segments : 0),
       buckets_(ClassesOf(options, context_max), options.bucket_capacity),
       dynamic_(pages.dynamic_pages(), pages.dynamic_granule()),
       engage_at_(sparse.segments > 0 ? sparse.engage_at : 0) {
-  for (int32_t i = sparse.segments - 1; i >= 0 && engage_at_ > 0; --i) {
-    segments_free_.push_back(SealedSegmentId(i));
-  }
   classes_.resize(static_cast<size_t>(buckets_.class_count()));
   prompt_.reserve(static_cast<size_t>(context_max));
 }
@@ -61,7 +58,10 @@ int64_t RoomSource::TokensToReserve(const Request& request) const {
 RoomNeed RoomSource::NeedOf(const Request& request, const PrefixMatch& match) const {
   const int64_t tokens = TokensToReserve(request);
   const int32_t pages = PagesFor(tokens);
-  const int32_t segments = SegmentsFor(request, tokens);
+  // Those of its pages that nobody holds can't be given to others any more.
+  const KeptSegments kept = pool_.KeptWith(match);
+  const int32_t wanted = SegmentsFor(request, tokens);
+  const int32_t segments = std::max(0, wanted - kept.count) + kept.unreferenced;
   if (IsDynamic(request)) {
     const int32_t granule = pages_.dynamic_granule();
     return {.dynamic_pages = (pages + granule - 1) / granule * granule, .segments = segments};
@@ -72,6 +72,11 @@ RoomNeed RoomSource::NeedOf(const Request& request, const PrefixMatch& match) co
 int32_t RoomSource::SegmentsFor(const Request& request, int64_t tokens) const {
   if (engage_at_ == 0 || request.exact || tokens <= engage_at_) return 0;
   return static_cast<int32_t>((tokens - kAnchorKeys) / kSegmentKeys);
+}
+
+int32_t RoomSource::SegmentsKept(const Request& request, const PrefixMatch& match) const {
+  const int32_t wanted = SegmentsFor(request, TokensToReserve(request));
+  return std::min(wanted, pool_.KeptWith(match).count);
 }
 
 PrefixMatch RoomSource::Match(const Request& request, int32_t tokens_max) {
@@ -102,22 +107,24 @@ void RoomSource::Describe(SchedulerState& state) {
   state.classes = classes_;
   state.pages_free = pool_.pages_available();
   state.dynamic_pages_free = dynamic_.longest_free();
-  state.segments_free = static_cast<int32_t>(segments_free_.size());
+  state.segments_free = pool_.segments_available();
 }
 
 SequenceRoom::SequenceRoom(RoomSource& source)
     : source_(source), lease_(source.pool_, PagesFor(source.context_max_)) {
   ranges_.reserve(kRangesMax);
   dynamic_pages_.reserve(static_cast<size_t>(source.dynamic_.pages_total()));
-  segments_.reserve(static_cast<size_t>(source.context_max_) / kSegmentKeys + 1);
 }
 
 Status SequenceRoom::Take(const Request& request, int32_t tokens_matched_max) {
   const int64_t tokens = source_.TokensToReserve(request);
   dynamic_ = source_.IsDynamic(request);
   request_ = &request;
-  REM_CHECK(TakeSegments(source_.SegmentsFor(request, tokens)), "admitted without segments");
-  if (dynamic_) return TakeRange(PagesFor(tokens));
+  const int32_t segments = source_.SegmentsFor(request, tokens);
+  if (dynamic_) {
+    REM_CHECK(lease_.TakeSegments(segments), "admitted without segments");
+    return TakeRange(PagesFor(tokens));
+  }
   const PrefixMatch match = source_.Match(request, tokens_matched_max);
   bucket_ = source_.buckets_.Take(tokens);
   REM_CHECK(bucket_ != kNoBucket, "admitted without a place");
@@ -128,6 +135,7 @@ Status SequenceRoom::Take(const Request& request, int32_t tokens_matched_max) {
     source_.pages_.CopyKvTokens(tail.source, tail.target, tail.tokens);
   }
   lease_.TailCopied();
+  REM_CHECK(lease_.TakeSegments(segments), "admitted without segments");
   return Status::Ok();
 }
 
@@ -149,18 +157,17 @@ Status SequenceRoom::TakeRange(int32_t pages) {
 
 RoomNeed SequenceRoom::Held() const {
   const auto count = static_cast<int32_t>(pages().size());
-  const auto segments = static_cast<int32_t>(segments_.size());
+  const auto segments = static_cast<int32_t>(lease_.segments().size());
   if (dynamic_) return {.dynamic_pages = count, .segments = segments};
   return {.pages = count, .tokens = bucket_tokens(), .segments = segments};
 }
 
-bool SequenceRoom::TakeSegments(int32_t count) {
-  std::vector<SealedSegmentId>& free = source_.segments_free_;
-  const auto more = count - static_cast<int32_t>(segments_.size());
-  if (more > static_cast<int32_t>(free.size())) return false;
-  for (int32_t i = 0; i < more; ++i) {
-    segments_.push_back(free.back());
-    free.pop_back();
+// So many positions' segments where some rows of them are sparse. False when there are too few.
+bool SequenceRoom::TakeSegmentsFor(int64_t tokens) {
+  if (!lease_.TakeSegments(source_.SegmentsFor(*request_, tokens))) return false;
+  const int64_t ahead = std::min<int64_t>(tokens + kSegmentsAhead, source_.context_max_);
+  if (lease_.segments().empty()) {
+    (void)lease_.TakeSegments(source_.SegmentsFor(*request_, ahead));
   }
   return true;
 }
@@ -168,7 +175,7 @@ bool SequenceRoom::TakeSegments(int32_t count) {
 bool SequenceRoom::Grow() {
   const int64_t wanted =
       std::min<int64_t>(tokens_max() + kGrowthPages * kKvPageTokens, source_.context_max_);
-  if (!TakeSegments(source_.SegmentsFor(*request_, wanted))) return false;
+  if (!TakeSegmentsFor(wanted)) return false;
   if (dynamic_) return TakeRange(kGrowthPages).ok() || TakeRange(1).ok();
   const int64_t tokens = std::min<int64_t>(tokens_max() + kKvPageTokens, source_.context_max_);
   const BucketId grown = source_.buckets_.Grow(bucket_, tokens);
@@ -187,17 +194,19 @@ bool SequenceRoom::Grow() {
 }
 
 std::span<const int32_t> SequenceRoom::Publishable(std::span<const int32_t> tokens) const {
-  if (segments_.empty() || std::ssize(tokens) <= source_.engage_at_) return tokens;
+  if (lease_.segments().empty() || std::ssize(tokens) <= source_.engage_at_) return tokens;
   const auto prompt = static_cast<int32_t>(request_->prompt.size());
   const int32_t whole = prompt / kRowGroupPositions * kRowGroupPositions;
   const auto most = static_cast<size_t>(std::max(source_.engage_at_, whole));
   return tokens.first(std::min(tokens.size(), most));
 }
 
-void SequenceRoom::Publish(std::span<const int32_t> tokens) {
+void SequenceRoom::Publish(std::span<const int32_t> tokens, int32_t sealed) {
+  if (!publishes_) return;
   tokens = Publishable(tokens);
   const auto full = static_cast<int32_t>(tokens.size() / kKvPageTokens);
-  if (publishes_ && full > lease_.pages_published()) lease_.Publish(tokens);
+  if (full > lease_.pages_published()) lease_.Publish(tokens);
+  lease_.KeepSegments(sealed);
 }
 
 void SequenceRoom::Release(std::span<const int32_t> tokens) {
@@ -215,8 +224,7 @@ void SequenceRoom::Release(std::span<const int32_t> tokens) {
     }
     source_.buckets_.Return(bucket_);
   }
-  for (const SealedSegmentId segment : segments_) source_.segments_free_.push_back(segment);
-  segments_.clear();
+  lease_.Release();  // of a dynamic room: segments
   request_ = nullptr;
   bucket_ = kNoBucket;
   publishes_ = false;

@@ -34,6 +34,8 @@ class RoomSource {
 
   // Sealed segments for so many positions of the request.
   int32_t SegmentsFor(const Request& request, int64_t tokens) const;
+  // Of the request's segments: those that a match brings along, sealed.
+  int32_t SegmentsKept(const Request& request, const PrefixMatch& match) const;
 
   // Positions that one sequence could ever fill.
   int64_t tokens_max(bool dynamic) const;
@@ -53,8 +55,7 @@ class RoomSource {
   KvPool pool_;
   BucketCounts buckets_;
   DynamicRanges dynamic_;
-  const int32_t engage_at_;  // 0: never
-  std::vector<SealedSegmentId> segments_free_;
+  const int32_t engage_at_;         // 0: never
   std::vector<RoomClass> classes_;  // as last described
   std::vector<int32_t> prompt_;     // of the request that is looked up, [context_max]
 };
@@ -78,13 +79,15 @@ class SequenceRoom {
   // tokens: those computed so far, from position 0: full pages become visible to other requests. In
   // a sparse sequence those past engage_at only where they are the prompt's, in whole groups of 8:
   // generated rows and a short last group chose their blocks in other company than a prompt's
-  // would.
-  void Publish(std::span<const int32_t> tokens);
+  // would. Segments stay with their pages: the first `sealed` ones are sealed.
+  void Publish(std::span<const int32_t> tokens, int32_t sealed);
   // Gives all back; what `tokens`, computed in it, fill stays in the prefix cache, likewise.
   void Release(std::span<const int32_t> tokens);
 
-  // Sealed ones of its positions, in their order; none: it is exact.
-  std::span<const SealedSegmentId> segments() const { return segments_; }
+  // Those of its positions, in their order; none: it is exact.
+  std::span<const SealedSegmentId> segments() const { return lease_.segments(); }
+  // The first ones, which are sealed: found with its pages, or left with them for others.
+  int32_t segments_kept() const { return lease_.segments_kept(); }
   // In the order of the sequence's positions.
   std::span<const KvPageId> pages() const {
     return dynamic_ ? std::span<const KvPageId>(dynamic_pages_) : lease_.pages();
@@ -102,10 +105,12 @@ class SequenceRoom {
  private:
   static constexpr int32_t kRangesMax = 64;   // of a dynamic room
   static constexpr int32_t kGrowthPages = 4;  // of a range that it grows by
+  // A room that grows takes its segments so many positions before they are needed, where there are
+  // any: they are sealed little by little.
+  static constexpr int32_t kSegmentsAhead = 1024;
 
   Status TakeRange(int32_t pages);
-  // So many in all; false, and none taken, when fewer are free.
-  bool TakeSegments(int32_t count);
+  bool TakeSegmentsFor(int64_t tokens);
   std::span<const int32_t> Publishable(std::span<const int32_t> tokens) const;
 
   RoomSource& source_;
@@ -116,7 +121,6 @@ class SequenceRoom {
   std::vector<KvPageRange> ranges_;
   std::vector<KvPageId> dynamic_pages_;
   const Request* request_ = nullptr;  // while it holds a room
-  std::vector<SealedSegmentId> segments_;
 };
 
 }  // namespace remontoir

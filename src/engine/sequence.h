@@ -32,7 +32,7 @@ struct Sequence {
   std::shared_ptr<Generation> generation;  // null: the slot is free
   std::vector<int32_t> tokens;             // prompt, then drawn ones
   int32_t tokens_computed = 0;             // of these, in the room's pages
-  int32_t sealed_until = 0;                // position up to which the room's segments are sealed
+  int32_t seals_made = 0;                  // of the room's segments
   SequenceRoom room;
   TokenCounts counts;  // kept up only where the sampling parameters need them
   bool counts_tokens = false;

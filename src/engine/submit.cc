@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/loop.h"
+#include "scheduler/sealing.h"
 
 namespace remontoir {
 namespace {
@@ -95,13 +96,16 @@ SequenceState Engine::Loop::Describe(TimePoint now, const Generation& generation
   const Request& request = generation.request();
   const std::lock_guard lock(state_mutex_);
   const PrefixMatch match = rooms_.Match(request);
+  SequenceProgress progress =
+      ProgressOf(generation, static_cast<int32_t>(request.prompt.size()), match.tokens());
+  progress.seals_made = rooms_.SegmentsKept(request, match) * sealing_.layers;
   return {.arrived = now,
-          .progress =
-              ProgressOf(generation, static_cast<int32_t>(request.prompt.size()), match.tokens()),
+          .progress = progress,
           .room = rooms_.NeedOf(request, match),
           .priority = request.priority,
           .alone = request.alone,
-          .answer_tokens = ExpectedAnswer(request, 0)};
+          .answer_tokens = ExpectedAnswer(request, 0),
+          .sparse = rooms_.SegmentsFor(request, rooms_.TokensToReserve(request)) > 0};
 }
 
 // Predicts the first token of the entry and takes it into the queue, or says why not.
@@ -121,7 +125,7 @@ Status Engine::Loop::Decide(AdmissionQueue::Entry& entry) {
                             std::to_string(facts.first_token_us / 1000) + " ms, and " +
                             std::to_string(allowed_us / 1000) + " ms are allowed");
   }
-  const SequenceProgress progress = entry.state.progress;
+  const SequenceState state = entry.state;
   const Status pushed = queue_.Push(entry);
   if (pushed.code() == StatusCode::kResourceExhausted) {
     // A place comes free when somebody joins.
@@ -129,8 +133,8 @@ Status Engine::Loop::Decide(AdmissionQueue::Entry& entry) {
   }
   if (pushed.ok()) {
     const CostModel& costs = forecast_start_.state.costs;
-    load_.Add(
-        now, costs.round_us + costs.PrefillUs(progress.tokens_pending(), progress.tokens_computed));
+    load_.Add(now,
+              costs.round_us + ShareUs(state, sealing_, costs, state.progress.tokens_pending()));
   }
   return pushed;
 }

@@ -1,5 +1,5 @@
-// Accounts for KV pages: which are free, which belong to a lease, which are published for all. The
-// backend owns the memory.
+// Accounts for KV pages and sealed segments: which are free, which belong to a lease, which are
+// published for all. The backend owns the memory.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "kv/prefix_cache.h"
 #include "tensor/kv_layout.h"
+#include "tensor/sealed_layout.h"
 
 namespace remontoir {
 
@@ -34,13 +35,28 @@ struct KvStats {
   int64_t misses = 0;  // reservations that looked up and took none
   int64_t tokens_matched = 0;
   int64_t tail_copies = 0;
+
+  int32_t segments_total = 0;
+  // These three make up segments_total.
+  int32_t segments_free = 0;
+  int32_t segments_leased = 0;   // private to leases
+  int32_t segments_kept = 0;     // with a published page
+  int64_t segments_matched = 0;  // since the pool was made: that leases found with their pages
+};
+
+// Of a match's pages: sealed segments that are kept with them.
+struct KeptSegments {
+  int32_t count = 0;  // of the first segments, one after the other
+  int32_t unreferenced =
+      0;  // whose pages nobody holds: reserving takes them from what is available
 };
 
 // One thread. Takes its storage when made and none later.
 class KvPool {
  public:
   // Pages 0 ... page_count - 1, all free, at most kKvPagesMax. hash_seed: see PrefixCache.
-  explicit KvPool(int32_t page_count, uint64_t hash_seed = 0);
+  // Segments 0 ... segment_count - 1, all free.
+  explicit KvPool(int32_t page_count, uint64_t hash_seed = 0, int32_t segment_count = 0);
 
   int32_t page_count() const { return static_cast<int32_t>(states_.size()); }
   int32_t pages_free() const { return static_cast<int32_t>(free_.size()); }
@@ -58,6 +74,11 @@ class KvPool {
   bool CanReserve(const PrefixMatch& match, int32_t pages) const {
     return PagesNeeded(match, pages) <= pages_available();
   }
+
+  // Sealed segments that leases could still take: free ones, and those that are kept with pages
+  // that nobody holds, least recently used first.
+  int32_t segments_available() const;
+  KeptSegments KeptWith(const PrefixMatch& match) const;
 
   // Frees all cached pages; what leases hold stays, and stays published.
   void ClearCache();
@@ -78,9 +99,22 @@ class KvPool {
               std::span<const int32_t> tokens);
   void FreePage(KvPageId page, KvPageState state_before);
 
+  SealedSegmentId KeptWith(KvPageId page) const {
+    return segment_of_page_[static_cast<size_t>(Index(page))];
+  }
+  void Keep(KvPageId page, SealedSegmentId segment);
+  void LetGo(KvPageId page);  // of what is kept with it, if anything
+  // So many free ones or, without changing anything, false.
+  bool MakeSegmentsFree(int32_t count);
+
   std::vector<KvPageId> free_;  // a stack: the page returned last is the warmest
   std::vector<KvPageState> states_;
   PrefixCache cache_;
+  // A segment is kept with its last page. Of a chain of pages those of the first segments are: a
+  // page's go before those of the pages above it.
+  std::vector<SealedSegmentId> segments_free_;
+  std::vector<SealedSegmentId> segment_of_page_;
+  std::vector<KvPageId> page_of_segment_;
   KvStats counts_;  // its counters since the start; pages are counted when asked for
 };
 
@@ -96,7 +130,8 @@ struct TailCopy {
 // never taken back, and the pages in its list stay where they are until it is released.
 class KvLease {
  public:
-  // The pool must outlive the lease. It never holds more than pages_max pages.
+  // The pool must outlive the lease. It never holds more than pages_max pages, and segments for
+  // them.
   KvLease(KvPool& pool, int32_t pages_max);
   ~KvLease() { Release(); }
   KvLease(const KvLease&) = delete;
@@ -128,6 +163,18 @@ class KvLease {
   // Gives all pages back; an empty lease stays empty. What was published stays cached.
   void Release();
 
+  // Sealed segments for the sequence's first positions, `count` in all: those that are kept with
+  // the pages that it shares, then its own. False, and none taken, when fewer are available. After
+  // TailCopied.
+  bool TakeSegments(int32_t count);
+  // Its first `sealed` segments are sealed: those whose pages are published stay with them, for all
+  // who find the pages.
+  void KeepSegments(int32_t sealed);
+  // In the order of the sequence's positions; those may change places with equal ones.
+  std::span<const SealedSegmentId> segments() const { return segments_; }
+  // The first ones, that came with its pages or stay with them: they are sealed.
+  int32_t segments_kept() const { return static_cast<int32_t>(segments_kept_); }
+
   // In the order of the sequence's positions.
   std::span<const KvPageId> pages() const { return pages_; }
   int64_t tokens_max() const { return static_cast<int64_t>(pages_.size()) * kKvPageTokens; }
@@ -137,6 +184,8 @@ class KvLease {
   int32_t pages_published() const { return static_cast<int32_t>(nodes_.size()); }
 
  private:
+  // Of its published pages: how many first segments are kept with them.
+  size_t SegmentsFound() const;
   KvPageId parent() const { return nodes_.empty() ? kNoKvPage : nodes_.back(); }
 
   KvPool& pool_;
@@ -145,6 +194,8 @@ class KvLease {
   // The published pages that the lease references: the first ones, or their twins. A chain of the
   // tree from its start.
   std::vector<KvPageId> nodes_;
+  std::vector<SealedSegmentId> segments_;
+  size_t segments_kept_ = 0;
   PrefixKey key_;
   bool publishes_ = false;
   int32_t tokens_matched_ = 0;

@@ -84,6 +84,10 @@ class PrefixCache {
   // Takes the least recently used unreferenced page out of the tree; kNoKvPage: there is none.
   KvPageId Evict();
 
+  // Unreferenced pages in the order in which they would be evicted; kNoKvPage: no more.
+  KvPageId oldest() const { return PageOf(oldest_); }
+  KvPageId newer(KvPageId page) const { return PageOf(Of(page).newer); }
+
   int32_t pages_published() const { return published_; }
   int32_t pages_unreferenced() const { return unreferenced_; }
   int64_t removals() const { return removals_; }

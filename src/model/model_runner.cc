@@ -19,12 +19,13 @@ ModelRunner::ModelRunner(ModelShape shape, RoundLimits limits)
   page_table_.reserve(limits.sequences_max * pages_each);
   sealed_table_.reserve(limits.sequences_max * (limits.context_max / kSegmentKeys + 1));
   sealed_table_begin_.reserve(limits.sequences_max + 1);
-  sealed_until_.reserve(limits.sequences_max);
+  seals_.reserve(limits.sequences_max);
 }
 
 ModelRunner::ModelRunner(std::unique_ptr<Backend> backend, ModelShape shape, RoundLimits limits)
     : ModelRunner(std::move(shape), limits) {
   backend_ = std::move(backend);
+  sealed_layers_ = backend_->sealed_layers();
 }
 
 void ModelRunner::Run(std::span<const BatchSequence> batch) {
@@ -37,13 +38,15 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
   page_table_begin_.assign(1, 0);
   sealed_table_.clear();
   sealed_table_begin_.assign(1, 0);
-  sealed_until_.clear();
+  seals_.clear();
   for (const BatchSequence& sequence : batch) {
     const auto rows = static_cast<int32_t>(sequence.tokens.size());
     const auto first_row = static_cast<int32_t>(tokens_.size());
     const int64_t keys = int64_t{sequence.first_position} + rows;
     const auto pages = static_cast<size_t>((keys + kKvPageTokens - 1) / kKvPageTokens);
-    REM_CHECK(rows > 0 && keys <= limits_.context_max, "a sequence's rows lie in the context");
+    const bool seals = sequence.seals.has_value() && sequence.seals->count() > 0;
+    REM_CHECK((rows > 0 || seals) && keys <= limits_.context_max,
+              "a sequence's rows lie in the context");
     REM_CHECK(sequence.pages.size() >= pages, "a sequence has pages for all its keys");
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
     for (int32_t i = 0; i < rows; ++i) positions_.push_back(sequence.first_position + i);
@@ -54,8 +57,9 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
     page_table_begin_.push_back(static_cast<int32_t>(page_table_.size()));
     sealed_table_.insert(sealed_table_.end(), sequence.sealed.begin(), sequence.sealed.end());
     sealed_table_begin_.push_back(static_cast<int32_t>(sealed_table_.size()));
-    sealed_until_.push_back(sequence.sealed_until >= 0 ? sequence.sealed_until
-                                                       : sequence.first_position);
+    seals_.push_back(
+        sequence.seals.value_or(SealRange{SealsDue(sequence.first_position, sealed_layers_),
+                                          SealsDue(static_cast<int32_t>(keys), sealed_layers_)}));
   }
   REM_CHECK(std::ssize(tokens_) <= limits_.rows_max && std::ssize(batch) <= limits_.sequences_max &&
                 std::ssize(logit_rows_) <= limits_.logit_rows_max,
@@ -69,7 +73,7 @@ void ModelRunner::Run(std::span<const BatchSequence> batch) {
                  .logit_rows = logit_rows_,
                  .sealed_table = sealed_table_,
                  .sealed_table_begin = sealed_table_begin_,
-                 .sealed_until = sealed_until_});
+                 .seals = seals_});
 }
 
 std::span<const float> ModelRunner::Logits(int32_t i) const { return backend_->Logits(i); }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@ namespace remontoir {
 
 // A sequence's share of a round.
 struct BatchSequence {
-  std::span<const int32_t> tokens;  // ids to compute, at positions first_position, +1, ...
+  // Ids to compute, at positions first_position, +1, ...; none where it only seals.
+  std::span<const int32_t> tokens;
   int32_t first_position = 0;       // keys already in its pages
   std::span<const KvPageId> pages;  // at least ceil((first_position + tokens) / 64)
   // Rows of `tokens` whose logits are wanted: [logits_begin, tokens.size()); equal: none.
@@ -23,7 +25,8 @@ struct BatchSequence {
   // Of a sequence that is attended to sparsely: one for each segment that ends in its positions so
   // far. Empty: exactly.
   std::span<const SealedSegmentId> sealed = {};
-  int32_t sealed_until = -1;  // see RoundInputs; -1: first_position
+  // See RoundInputs; none: what becomes due with the round's rows.
+  std::optional<SealRange> seals = {};
 };
 
 // Flattens a batch into RoundInputs (storage taken once) and runs it.
@@ -40,6 +43,9 @@ class ModelRunner {
 
   // Of the batch's sequence at this place, in the last Run.
   virtual SparseReadings ReadingsOf(int32_t place) const { return backend_->ReadingsOf(place); }
+
+  // Seals of a segment; 0: no layer is attended to sparsely.
+  virtual int32_t sealed_layers() const { return sealed_layers_; }
 
   const ModelShape& shape() const { return shape_; }
   const RoundLimits& limits() const { return limits_; }
@@ -63,7 +69,9 @@ class ModelRunner {
   std::vector<int64_t> cu_seqlens_k_;
   std::vector<KvPageId> page_table_;
   std::vector<SealedSegmentId> sealed_table_;
-  std::vector<int32_t> sealed_table_begin_, sealed_until_;
+  std::vector<int32_t> sealed_table_begin_;
+  std::vector<SealRange> seals_;
+  int32_t sealed_layers_ = 0;
 };
 
 }  // namespace remontoir

@@ -1,4 +1,4 @@
-// Five numbers by their names.
+// Six numbers by their names.
 #include "scheduler/cost_file.h"
 
 #include <array>
@@ -15,12 +15,14 @@ constexpr std::streamsize kFileBytesMax = 64 << 10;
 struct Term {
   const char* name;
   double CostModel::*cost;
+  bool required = true;  // files of before it was known have no other
 };
-constexpr std::array<Term, 5> kTerms = {{{"round_us", &CostModel::round_us},
+constexpr std::array<Term, 6> kTerms = {{{"round_us", &CostModel::round_us},
                                          {"prefill_token_us", &CostModel::prefill_token_us},
                                          {"decode_row_us", &CostModel::decode_row_us},
                                          {"decode_key_us", &CostModel::decode_key_us},
-                                         {"prefill_key_us", &CostModel::prefill_key_us}}};
+                                         {"prefill_key_us", &CostModel::prefill_key_us},
+                                         {"seal_us", &CostModel::seal_us, false}}};
 
 }  // namespace
 
@@ -31,6 +33,7 @@ Result<CostModel> ParseCosts(std::string_view json, const std::string& name) {
   CostModel costs;
   for (const Term& term : kTerms) {
     const boost::json::value* const value = parsed.get_object().if_contains(term.name);
+    if (value == nullptr && !term.required) continue;
     if (value == nullptr) return InvalidArgument(name + ": " + term.name + ": is missing");
     const double cost = value->to_number<double>(error);
     if (error || !(cost >= 0 && cost <= kCostUsMax)) {

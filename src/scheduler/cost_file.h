@@ -9,9 +9,9 @@
 
 namespace remontoir {
 
-// A JSON object with the five numbers of CostModel by their names, in microseconds; other keys are
-// passed over. A round takes a microsecond at least, or a simulated clock would stand still. Errors
-// name `name` and the key.
+// A JSON object with the six numbers of CostModel by their names, in microseconds; seal_us may be
+// missing, and other keys are passed over. A round takes a microsecond at least, or a simulated
+// clock would stand still. Errors name `name` and the key.
 Result<CostModel> ParseCosts(std::string_view json, const std::string& name);
 std::string WriteCosts(const CostModel& costs);
 

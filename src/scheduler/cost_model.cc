@@ -8,8 +8,8 @@ namespace remontoir {
 namespace {
 
 // Amounts that cost a small model about as much as a round does by itself, so that no term drowns
-// the others: prompt tokens, rows, keys of rows, keys of prompt tokens.
-constexpr std::array<double, 5> kUnits = {1, 8, 4, 4096, 16384};
+// the others: prompt tokens, rows, keys of rows, keys of prompt tokens, seals.
+constexpr std::array<double, 6> kUnits = {1, 8, 4, 4096, 16384, 8};
 constexpr double kFading = 0.99;        // of what a round weighs, with each round after it
 constexpr double kHold = 1e-4;          // what a term's last value weighs beside the rounds
 constexpr double kErrorShareMax = 0.5;  // of the predicted time: a larger error counts as this
@@ -29,16 +29,24 @@ int64_t CostModel::TokensWithin(double us, int64_t computed) const {
   return static_cast<int64_t>(std::clamp(tokens + 1e-6, 0.0, 0x1p30));
 }
 
+int64_t CostModel::SealsWithin(double us) const {
+  if (us <= 0) return 0;
+  return static_cast<int64_t>(std::clamp(us / std::max(seal_us, 1e-9) + 1e-6, 0.0, 0x1p30));
+}
+
 CostFit::CostFit(const CostModel& start) : model_(start) {
-  costs_ = {start.round_us * kUnits[0], start.prefill_token_us * kUnits[1],
-            start.decode_row_us * kUnits[2], start.decode_key_us * kUnits[3],
-            start.prefill_key_us * kUnits[4]};
+  costs_ = {start.round_us * kUnits[0],       start.prefill_token_us * kUnits[1],
+            start.decode_row_us * kUnits[2],  start.decode_key_us * kUnits[3],
+            start.prefill_key_us * kUnits[4], start.seal_us * kUnits[5]};
 }
 
 CostFit::Terms CostFit::TermsOf(const RoundWork& work) {
-  return {1 / kUnits[0], static_cast<double>(work.prefill_tokens) / kUnits[1],
+  return {1 / kUnits[0],
+          static_cast<double>(work.prefill_tokens) / kUnits[1],
           static_cast<double>(work.decode_rows) / kUnits[2],
-          static_cast<double>(work.decode_keys) / kUnits[3], work.prefill_keys / kUnits[4]};
+          static_cast<double>(work.decode_keys) / kUnits[3],
+          work.prefill_keys / kUnits[4],
+          static_cast<double>(work.seals) / kUnits[5]};
 }
 
 void CostFit::Add(const RoundWork& work, int64_t measured_us) {
@@ -79,7 +87,8 @@ void CostFit::Solve() {
             .prefill_token_us = std::max(kPrefillTokenUsMin, costs_[1] / kUnits[1]),
             .decode_row_us = costs_[2] / kUnits[2],
             .decode_key_us = costs_[3] / kUnits[3],
-            .prefill_key_us = costs_[4] / kUnits[4]};
+            .prefill_key_us = costs_[4] / kUnits[4],
+            .seal_us = costs_[5] / kUnits[5]};
 }
 
 }  // namespace remontoir

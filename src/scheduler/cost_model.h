@@ -1,4 +1,4 @@
-// What a round costs: five numbers of a model on a machine, and how they are learnt from rounds.
+// What a round costs: six numbers of a model on a machine, and how they are learnt from rounds.
 #pragma once
 
 #include <array>
@@ -12,10 +12,15 @@ struct RoundWork {
   int64_t decode_rows = 0;
   int64_t decode_keys = 0;  // that its decode rows see, summed
   double prefill_keys = 0;  // sum over its prompt shares of tokens x mean keys before each token
+  int64_t seals = 0;        // segments that it seals, times layers
 
   void AddDecode(int64_t keys) {
     ++decode_rows;
     decode_keys += keys;
+  }
+  void RemoveDecode(int64_t keys) {
+    --decode_rows;
+    decode_keys -= keys;
   }
   // `tokens` of a prompt of which `computed` are in their pages.
   void AddPrefill(int64_t tokens, int64_t computed) {
@@ -25,20 +30,21 @@ struct RoundWork {
   }
 };
 
-// round + prefill_token P + decode_row D + decode_key sum(keys) + prefill_key sum(P_i mean keys_i),
-// in microseconds. Starts with a small model's costs on two cores.
+// round + prefill_token P + decode_row D + decode_key sum(keys) + prefill_key sum(P_i mean keys_i)
+// + seal S, in microseconds. Starts with a small model's costs on two cores.
 struct CostModel {
   double round_us = 6'300;
   double prefill_token_us = 1'000;
   double decode_row_us = 1'710;
   double decode_key_us = 1.5;
   double prefill_key_us = 0.33;
+  double seal_us = 700;
 
   double PredictUs(const RoundWork& work) const {
     return round_us + prefill_token_us * static_cast<double>(work.prefill_tokens) +
            decode_row_us * static_cast<double>(work.decode_rows) +
            decode_key_us * static_cast<double>(work.decode_keys) +
-           prefill_key_us * work.prefill_keys;
+           prefill_key_us * work.prefill_keys + seal_us * static_cast<double>(work.seals);
   }
   // Of computing `tokens` more behind `computed` ones, without the round's own cost.
   double PrefillUs(int64_t tokens, int64_t computed) const {
@@ -46,6 +52,9 @@ struct CostModel {
     work.AddPrefill(tokens, computed);
     return PredictUs(work) - round_us;
   }
+  double SealUs(int64_t seals) const { return seal_us * static_cast<double>(seals); }
+  // The most seals that take at most `us`; 0 to 2^30.
+  int64_t SealsWithin(double us) const;
   // The most tokens behind `computed` ones that take at most `us`, without the round's own cost;
   // 0 to 2^30.
   int64_t TokensWithin(double us, int64_t computed) const;
@@ -64,7 +73,7 @@ class CostFit {
   int64_t rounds() const { return rounds_; }
 
  private:
-  static constexpr int kTerms = 5;
+  static constexpr int kTerms = 6;
   using Terms = std::array<double, kTerms>;
 
   static Terms TermsOf(const RoundWork& work);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "scheduler/scheduler.h"
+#include "scheduler/sealing.h"
 
 namespace remontoir {
 
@@ -16,6 +17,7 @@ class ServiceOrder {
   ServiceOrder(TimePoint now, const SchedulerState& state)
       : now_(now),
         costs_(state.costs),
+        sealing_(state.sealing),
         shortest_(state.options.policy == SchedulingPolicy::kAdaptive &&
                   state.options.order == SchedulingOrder::kShortest),
         ageing_(state.options.ageing) {}
@@ -35,12 +37,12 @@ class ServiceOrder {
   double Cost(const SequenceState& sequence) const {
     const SequenceProgress& progress = sequence.progress;
     const double waited_us = static_cast<double>(ElapsedUs(sequence.arrived, now_));
-    return costs_.PrefillUs(progress.tokens_pending(), progress.tokens_computed) -
-           waited_us / ageing_;
+    return ShareUs(sequence, sealing_, costs_, progress.tokens_pending()) - waited_us / ageing_;
   }
 
   const TimePoint now_;
   const CostModel& costs_;
+  const SealingRules& sealing_;
   const bool shortest_;
   const double ageing_;
 };

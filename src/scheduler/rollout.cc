@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "scheduler/free_room.h"
+#include "scheduler/sealing.h"
+#include "tensor/sealed_layout.h"
 
 namespace remontoir {
 namespace {
@@ -50,9 +52,16 @@ bool Rollout::Apply(const std::vector<RoundShare>& shares, int64_t times) {
   for (const RoundShare& share : shares) {
     Place& place = running_[static_cast<size_t>(share.sequence)];
     SequenceProgress& progress = place.state.progress;
+    progress.seals_made += share.seals;
+    if (share.tokens == 0) continue;
     const bool decoded = progress.decoding();
     const auto tokens = static_cast<int32_t>(decoded ? times : share.tokens);
     progress.tokens_computed += tokens;
+    // What falls due in the rounds that follow each other costs next to nothing beside them.
+    if (place.state.sparse && times > 1) {
+      progress.seals_made =
+          std::max(progress.seals_made, SealsDue(progress.tokens_computed, state_.sealing.layers));
+    }
     if (!decoded && progress.tokens_pending() > 0) continue;
     progress.tokens_known = progress.tokens_computed + 1;
     place.state.answer_tokens -= decoded ? tokens : 1;
@@ -107,6 +116,8 @@ int64_t Rollout::Repeats(const Round& round, int64_t round_us) const {
   int64_t times = std::numeric_limits<int32_t>::max();
   for (const RoundShare& share : round.shares) {
     const SequenceState& sequence = running_[static_cast<size_t>(share.sequence)].state;
+    // A prompt or a row that waits for its seals.
+    if (share.tokens == 0) return 1;
     times = std::min<int64_t>(times, sequence.answer_tokens);
   }
   const auto until = [&](TimePoint point) {
@@ -123,7 +134,7 @@ int64_t Rollout::RestUs() const {
     for (const Place& place : *places) {
       const SequenceProgress& progress = place.state.progress;
       if (progress.decoding()) continue;
-      us += state_.costs.PrefillUs(progress.tokens_pending(), progress.tokens_computed);
+      us += ShareUs(place.state, state_.sealing, state_.costs, progress.tokens_pending());
     }
   }
   return static_cast<int64_t>(std::min(us, static_cast<double>(kUsMax)));

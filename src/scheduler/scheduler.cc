@@ -5,6 +5,7 @@
 
 #include "scheduler/free_room.h"
 #include "scheduler/order.h"
+#include "scheduler/sealing.h"
 #include "scheduler/window.h"
 
 namespace remontoir {
@@ -55,8 +56,13 @@ class RoundChoice {
   }
 
   void AddDecoders();
+  void SealForDecoders();
   void AddPrompts();
   void ListPrompts();
+  PromptShare Fit(int32_t i, const PromptLimits& limits) const {
+    if (limits.tokens_max <= 0) return {};
+    return FitPrompt(At(i), state_.sealing, state_.costs, limits);
+  }
   int64_t WindowUs() const;
   int32_t PromptsBehind() const;
   // What of it may be computed when so many logit rows are left.
@@ -78,16 +84,6 @@ class RoundChoice {
   const bool legacy_;
   const bool gated_;
 };
-
-// The longest share of at most `rows` next tokens that ends at the grain or at the last known
-// token.
-int32_t CutAtGrain(const SequenceProgress& sequence, int64_t rows) {
-  const int32_t pending = sequence.tokens_pending();
-  if (rows >= pending) return pending;
-  if (rows <= 0) return 0;
-  const int64_t end = (sequence.tokens_computed + rows) / kChunkGrain * kChunkGrain;
-  return static_cast<int32_t>(std::max<int64_t>(0, end - sequence.tokens_computed));
-}
 
 int32_t LogitRows(const SequenceProgress& sequence, int32_t tokens) {
   const int32_t end = sequence.tokens_computed + tokens;
@@ -118,6 +114,7 @@ void RoundChoice::Choose() {
   ChooseCompany();
   AddDecoders();
   round_.window_us = WindowUs();
+  SealForDecoders();
   AddPrompts();
 }
 
@@ -181,9 +178,32 @@ void RoundChoice::AddDecoders() {
   for (int32_t i = 0; i < static_cast<int32_t>(state_.running.size()); ++i) {
     const SequenceProgress& progress = At(i).progress;
     if (!InRound(At(i)) || !progress.decoding() || progress.events_room < 1) continue;
-    round_.shares.push_back({i, 1});
+    round_.shares.push_back({i, 1, 0});
     ++round_.decode_rows;
     round_.work.AddDecode(progress.tokens_known);
+  }
+}
+
+// The seals of those who decode: first everybody's turn, then what some are behind with. Who needs
+// more than there is time for gets no row.
+void RoundChoice::SealForDecoders() {
+  for (RoundShare& share : round_.shares) {
+    share.seals = SealsOfDecode(At(share.sequence), state_.sealing).turn;
+    round_.work.seals += share.seals;
+  }
+  for (RoundShare& share : round_.shares) {
+    const SequenceState& sequence = At(share.sequence);
+    const DecodeSeals seals = SealsOfDecode(sequence, state_.sealing);
+    const double us_left =
+        static_cast<double>(round_.window_us) - state_.costs.PredictUs(round_.work);
+    const auto more = static_cast<int32_t>(
+        std::min<int64_t>(seals.wanted - seals.turn, state_.costs.SealsWithin(us_left)));
+    share.seals += more;
+    round_.work.seals += more;
+    if (share.seals >= seals.needed) continue;
+    share.tokens = 0;
+    --round_.decode_rows;
+    round_.work.RemoveDecode(sequence.progress.tokens_known);
   }
 }
 
@@ -230,34 +250,33 @@ void RoundChoice::AddPrompts() {
   int32_t tokens_left = state_.bounds.tokens_max - round_.decode_rows;
   int64_t logit_rows_left = state_.bounds.logit_rows_max - round_.decode_rows;
   int32_t prompts_left = static_cast<int32_t>(round_.order.size()) + PromptsBehind();
+  bool first = true;  // moves whatever the window says
   for (const int32_t i : round_.order) {
     const SequenceProgress& progress = At(i).progress;
     const int32_t wanted = WantedTokens(progress, logit_rows_left);
-    int64_t fit = state_.costs.TokensWithin(us_left, progress.tokens_computed);
-    // The first prompt moves whatever the window says.
-    if (round_.prefill_tokens == 0) fit = std::max<int64_t>(fit, kChunkGrain);
-    int32_t tokens = CutAtGrain(progress, std::min<int64_t>({wanted, fit, tokens_left}));
-    double us = state_.costs.PrefillUs(tokens, progress.tokens_computed);
-    if (adaptive_ && tokens > 0) {
-      const double allowed_us = cut.Allow(us / 1e6, prompts_left) * 1e6;
-      if (allowed_us < us) {
-        fit = state_.costs.TokensWithin(allowed_us, progress.tokens_computed);
-        if (round_.prefill_tokens == 0) fit = std::max<int64_t>(fit, kChunkGrain);
-        tokens = CutAtGrain(progress, std::min<int64_t>(fit, tokens));
-        us = state_.costs.PrefillUs(tokens, progress.tokens_computed);
+    PromptLimits limits = {std::min(wanted, tokens_left), us_left, first};
+    PromptShare share = Fit(i, limits);
+    if (adaptive_ && share.us > 0) {
+      const double allowed_us = cut.Allow(share.us / 1e6, prompts_left) * 1e6;
+      if (allowed_us < share.us) {
+        limits.us_max = allowed_us;
+        share = Fit(i, limits);
       }
     }
-    if (tokens > 0) {
-      round_.shares.push_back({i, tokens});
-      round_.prefill_tokens += tokens;
-      round_.work.AddPrefill(tokens, progress.tokens_computed);
-      tokens_left -= tokens;
-      logit_rows_left -= LogitRows(progress, tokens);
-      us_left -= us;
-      cut.Take(us / 1e6, tokens == progress.tokens_pending());
+    if (share.tokens > 0 || share.seals > 0) {
+      first = false;
+      round_.shares.push_back({i, share.tokens, share.seals});
+      round_.prefill_tokens += share.tokens;
+      round_.work.AddPrefill(share.tokens, progress.tokens_computed);
+      round_.work.seals += share.seals;
+      tokens_left -= share.tokens;
+      logit_rows_left -= LogitRows(progress, share.tokens);
+      us_left -= share.us;
+      cut.Take(share.us / 1e6, share.tokens == progress.tokens_pending());
     }
     --prompts_left;
-    if (tokens < wanted) break;  // the round is full; what is left of it is nobody's to overtake
+    // The round is full; what is left of it is nobody's to overtake.
+    if (share.tokens < wanted) break;
   }
 }
 

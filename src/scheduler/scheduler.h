@@ -26,6 +26,7 @@ struct SequenceProgress {
   int32_t tokens_computed = 0;  // of these, in KV pages
   int32_t logits_begin = 0;     // first position whose logits are wanted
   int32_t events_room = 0;      // tokens whose events its consumer has room for now
+  int32_t seals_made = 0;       // of a sparse one; tensor/sealed_layout.h counts them
 
   bool decoding() const { return tokens_known > prompt_tokens; }
   int32_t tokens_pending() const { return tokens_known - tokens_computed; }
@@ -47,6 +48,13 @@ struct SequenceState {
   int32_t priority = 0;
   bool alone = false;         // shares no round with others
   int32_t answer_tokens = 1;  // still expected of it: for predictions alone
+  bool sparse = false;        // its segments are sealed as it grows
+};
+
+// Of the model and its mode: what sealing is.
+struct SealingRules {
+  int32_t layers = 0;     // seals of a segment
+  int32_t engage_at = 0;  // position of the first row that needs them
 };
 
 // A length class of room.
@@ -77,16 +85,19 @@ struct SchedulerState {
   int32_t segments_free = 0;           // sealed
   std::span<const RoomClass> classes;  // lengths ascending, at most kRoomClassesMax
   RoundBounds bounds;
+  SealingRules sealing;
   SchedulerOptions options;
   CostModel costs;
   ArrivalForecast forecast;
   SchedulerMemory memory;  // `after` of the round before
 };
 
-// What one sequence computes in a round: its next tokens.
+// What one sequence computes in a round: its next tokens, and its next seals. One without tokens
+// has seals.
 struct RoundShare {
   int32_t sequence = 0;  // index into running; running.size() + i: that of admitted[i]
   int32_t tokens = 0;
+  int32_t seals = 0;
 };
 
 struct Round {
@@ -117,9 +128,12 @@ inline constexpr int64_t kOvertakenUsMax = 2'000'000;
 // its arrival: from then on nobody behind it joins before it does, so that room which comes free is
 // kept for it. Every decoding sequence gets a row (under kLegacy: once no prompt is left); prompts
 // fill the rest of the window in the policy's order, and at least one grain of it where the bounds
-// allow. A sequence that asks to be alone joins when no other such runs; its rounds alternate with
-// those that the others share. A sequence whose consumer has no room for its events is left out.
-// Bounds that always let everybody move: tokens_max and logit_rows_max of at least (slots - 1) +
+// allow. Sealing is work like any other: a round makes the seals that fit into its window, and rows
+// that need more of them wait for a later one. Beyond the window a round makes only those whose
+// turn comes with its decode rows, and one where the first prompt is behind, so that it moves. A
+// sequence that asks to be alone joins when no other such runs; its rounds alternate with those
+// that the others share. A sequence whose consumer has no room for its events is left out. Bounds
+// that always let everybody move: tokens_max and logit_rows_max of at least (slots - 1) +
 // kChunkGrain. `round` keeps its storage.
 void NextRound(TimePoint now, const SchedulerState& state, Round& round);
 

@@ -23,6 +23,7 @@ ModelShape ShapeOfNothing() {
 RoundWork WorkOf(std::span<const BatchSequence> batch) {
   RoundWork work;
   for (const BatchSequence& sequence : batch) {
+    work.seals += sequence.seals.value_or(SealRange{}).count();
     const bool decodes =
         sequence.tokens.size() == 1 && sequence.logits_begin == 0 && sequence.first_position > 0;
     if (decodes) {

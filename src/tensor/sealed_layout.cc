@@ -34,6 +34,8 @@ SealedLayout::SealedLayout(const KvLayout& layout, const std::vector<bool>& spar
       layer.shape = {kv.key_width, kv.value_width, SealedType(kv.type), block_keys};
       layer.head_bytes = OffsetsOf(layer.shape).bytes;
       segment_bytes_ += layer.head_bytes * kv.kv_heads;
+      layer.seal_index = sealed_layers();
+      sealed_layers_.push_back(i);
     }
     layers_.push_back(layer);
   }

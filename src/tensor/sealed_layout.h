@@ -95,22 +95,43 @@ class SealedLayout {
     return part.offset + head * part.head_bytes;
   }
   int64_t segment_bytes() const { return segment_bytes_; }
+  // Layers that have a part; seals of a segment.
+  int32_t sealed_layers() const { return static_cast<int32_t>(sealed_layers_.size()); }
+  // The i-th of them, and which of them a layer is.
+  int32_t sealed_layer(int32_t i) const { return sealed_layers_[static_cast<size_t>(i)]; }
+  int32_t seal_index(int32_t layer) const { return layers_[static_cast<size_t>(layer)].seal_index; }
 
  private:
   struct Layer {
     SealedShape shape;
+    int32_t seal_index = 0;
     int64_t offset = 0;
     int64_t head_bytes = 0;
   };
   std::vector<Layer> layers_;
+  std::vector<int32_t> sealed_layers_;
   int64_t segment_bytes_ = 0;
 };
 
-// When the round that computes position SealPosition seals a segment in a layer: after its last key
-// came and before it is far, the layers one after the other, so that no round of single tokens has
-// to seal all of them.
-inline constexpr int32_t SealPosition(int32_t segment, int32_t layer, int32_t layers) {
-  return SegmentEnd(segment) - 1 + static_cast<int32_t>(int64_t{layer} * kLocalKeysMin / layers);
+// Sealing is counted in seals: one segment in one layer. Those of a sequence are numbered segment
+// by segment, and within a segment by its sealed layers.
+struct SealRange {
+  int32_t begin = 0;
+  int32_t end = 0;
+
+  int32_t count() const { return end - begin; }
+};
+
+// How many seals are due when a sequence has `keys` keys: the layers of a segment take turns over
+// the kLocalKeysMin positions from its last key on, before it is far for anybody, so that no round
+// of single tokens has to seal all of them.
+inline constexpr int32_t SealsDue(int32_t keys, int32_t layers) {
+  if (keys < SegmentEnd(0)) return 0;
+  const int32_t ended = (keys - kAnchorKeys) / kSegmentKeys;
+  const int64_t turns = keys - SegmentEnd(ended - 1) + 1;
+  const int64_t newest =
+      turns >= kLocalKeysMin ? layers : (turns * layers + kLocalKeysMin - 1) / kLocalKeysMin;
+  return (ended - 1) * layers + static_cast<int32_t>(newest);
 }
 
 }  // namespace remontoir

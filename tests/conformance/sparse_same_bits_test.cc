@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_counters.h"
 #include "engine/loaded_engine.h"
 #include "tests/support/engine_client.h"
 #include "tests/support/paths.h"
@@ -111,6 +112,79 @@ TEST(SparseSameBits, ExactRequestsAmongSparseOnesGiveTheBytesOfTheExactMode) {
     EXPECT_EQ(together[0], exact[0]);
     EXPECT_EQ(together[3], exact[3]);
   }
+}
+
+// Prefixes that shorter requests left without segments, and such as came with them.
+TEST(SparseSameBits, AHitGivesTheSameBytesWhetherItsSegmentsAreSealedOrNot) {
+  Request brief;
+  for (int i = 0; i < 4250; ++i) brief.prompt.push_back(TokenId(3 + (i * 41 + i / 60 * 7) % 280));
+  brief.max_tokens = 2;  // never sparse
+  Request request = brief;
+  for (int i = 0; i < 900; ++i) request.prompt.push_back(TokenId(3 + (i * 29 + i / 40) % 280));
+  request.max_tokens = 20;
+  request.want_logprobs = true;
+  const Answer alone = Alone({request}, {1, 512})[0];
+  LoadedEngine engine = Open({2, 512});
+  (void)Ask(*engine.engine, brief);
+  for (const bool sealed : {false, true}) {
+    const int64_t matched = engine.engine->stats().kv.segments_matched;
+    PendingAnswer answer(*engine.engine, request);
+    EXPECT_EQ(answer.Wait(), alone) << sealed;
+    EXPECT_GE(answer.generation().cached_tokens(), sealed ? 5144 : 4224);
+    EXPECT_EQ(engine.engine->stats().kv.segments_matched - matched, sealed ? 4 : 0);
+  }
+}
+
+// The same groups, so the same bytes as a prefill's.
+TEST(SparseSameBits, AScoredPromptIsComputedAsAPromptIs) {
+  Request request;
+  for (int i = 0; i < 4700; ++i)
+    request.prompt.push_back(TokenId(3 + (i * 37 + i / 50 * 11) % 280));
+  request.max_tokens = 6;
+  request.want_logprobs = true;
+  const Answer generated = Alone({request}, {1, 512})[0];
+  request.kind = RequestKind::kScore;
+  Answer want;
+  for (const Setting& setting : {Setting{1, 512}, {2, 64}, {2, 200}}) {
+    LoadedEngine engine = Open(setting);
+    const Answer scored = Ask(*engine.engine, request);
+    EXPECT_EQ(scored.prompt_logprobs.size(), request.prompt.size() - 1);
+    EXPECT_EQ(scored.tokens, generated.tokens);
+    EXPECT_EQ(scored.logprobs, generated.logprobs);
+    if (want.tokens.empty()) want = scored;
+    EXPECT_EQ(scored, want) << setting.round_tokens_max;
+  }
+  // And not as the exact mode computes it.
+  LoadedEngine exact = Open({2, 512, 0});
+  EXPECT_NE(Ask(*exact.engine, request).prompt_logprobs, want.prompt_logprobs);
+}
+
+TEST(SparseRequestPath, AsksNobodyForMemory) {
+  if (!HeapAllocationsOfThread().has_value()) GTEST_SKIP() << "not counted under a sanitizer";
+  LoadedEngine loaded = Open({2, 512});
+  Engine& engine = *loaded.engine;
+  EngineStats before;
+  for (int wave = 0; wave < 5; ++wave) {
+    // The first two warm up: the program's own code, too, comes into memory when it first runs.
+    if (wave == 2) before = engine.stats();
+    std::vector<Request> requests = Requests();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      // Of one length: whichever slot it gets, the slot's memory was used before.
+      while (requests[i].prompt.size() < 4700) requests[i].prompt.push_back(TokenId(7));
+      requests[i].room.bypasses_cache = i == 1;
+      requests[i].exact = i == 2 && wave % 2 == 0;
+      requests[i].max_tokens = 40;
+      // Some find their beginning, with its segments or without.
+      const auto changed = static_cast<size_t>(4100 - 1000 * (wave % 3));
+      requests[i].prompt[changed] = TokenId(3 + wave);
+    }
+    (void)Together(engine, requests);
+  }
+  const EngineStats stats = engine.stats();
+  EXPECT_GT(stats.sparse_rows - before.sparse_rows, 500);
+  EXPECT_GT(stats.kv.segments_matched - before.kv.segments_matched, 0);
+  EXPECT_EQ(stats.path_costs.heap_allocations, 0);
+  EXPECT_EQ(stats.path_costs.page_faults, before.path_costs.page_faults);
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ struct WorldPlan {
   bool alone = false;         // some want to be alone
   bool long_answers = false;  // some answers are longer than their pipe, and stop when it is full
   bool ends_by_shutdown = false;
+  bool sparse = false;  // some prompts are long enough for sparse attention
 };
 
 WorldPlan PlanOf(uint64_t seed);
@@ -61,6 +62,7 @@ class World {
   int64_t cancelled() const { return cancelled_; }
   int64_t refused() const { return refused_; }
   int64_t stalled() const { return stalled_; }
+  int64_t seals() const { return seals_; }
 
  private:
   struct Client {
@@ -101,6 +103,7 @@ class World {
   void CheckNobodyWaits();
   void CheckWhoJoins();
   bool RoomIsFree(const Client& client, const EngineStats& stats) const;
+  void CheckSealing(std::span<const BatchSequence> batch, const RoundWork& work);
   void CheckMemory();
   void CheckEnd();
 
@@ -127,6 +130,7 @@ class World {
   int64_t cancelled_ = 0;
   int64_t refused_ = 0;
   int64_t stalled_ = 0;
+  int64_t seals_ = 0;
   int64_t tokens_ = 0;  // drawn, as clients saw them
 };
 

@@ -18,6 +18,8 @@ namespace {
 
 constexpr int32_t kContext = 256;
 constexpr int32_t kLongContext = 1280;
+constexpr int32_t kSparseContext = 2560;
+constexpr int32_t kSparseFrom = 1216;
 constexpr int64_t kMs = 1000;
 
 int64_t Allocations() { return HeapAllocationsOfThread().value_or(0); }
@@ -25,6 +27,8 @@ int64_t Allocations() { return HeapAllocationsOfThread().value_or(0); }
 RoundWork WorkOfBatch(std::span<const BatchSequence> batch) {
   RoundWork work;
   for (const BatchSequence& sequence : batch) {
+    work.seals += sequence.seals.value_or(SealRange{}).count();
+    if (sequence.tokens.empty()) continue;
     if (sequence.tokens.size() == 1) {
       work.AddDecode(sequence.first_position + 1);
     } else {
@@ -53,9 +57,10 @@ WorldPlan PlanOf(uint64_t seed) {
   options.queue_max = dice.Int(4, 48);
   options.reserve_tokens_default = dice.Int(8, 64);
   options.round_tokens_max = options.sequences_max - 1 + kChunkGrain + dice.Int(0, 56);
-  options.costs = {2000, 300, 500, 1, 0.1};
+  options.costs = {2000, 300, 500, 1, 0.1, 5000};
   plan.long_answers = seed % 10 == 0;
-  limits.context_max = plan.long_answers ? kLongContext : kContext;
+  plan.sparse = seed % 10 == 5;
+  limits.context_max = plan.long_answers ? kLongContext : plan.sparse ? kSparseContext : kContext;
   limits.rows_max = options.round_tokens_max;
   limits.sequences_max = options.sequences_max;
   limits.logit_rows_max = options.sequences_max - 1 + kChunkGrain;
@@ -71,6 +76,7 @@ WorldPlan PlanOf(uint64_t seed) {
   plan.growing = dice.Chance(0.3);
   plan.alone = dice.Chance(0.2);
   plan.ends_by_shutdown = dice.Chance(0.2);
+  if (plan.sparse) limits.sparse = {.engage_at = kSparseFrom, .segments = dice.Int(3, 6)};
   return plan;
 }
 
@@ -132,7 +138,9 @@ Request World::DrawRequest() {
   const bool is_long = plan_.long_answers && dice_.Chance(0.01);
   const uint64_t prefix =
       plan_.caching && dice_.Chance(0.5) ? dice_.Int(0, 3) : dice_.Int(9, 1 << 30);
-  const int32_t prompt = dice_.Chance(0.1) ? dice_.Int(80, 200) : dice_.Int(1, 60);
+  int32_t prompt = dice_.Chance(0.1) ? dice_.Int(80, 200) : dice_.Int(1, 60);
+  // Some end before their first sparse row, and leave pages without segments.
+  if (plan_.sparse && dice_.Chance(0.2)) prompt = dice_.Int(1000, 2400);
   const int32_t answer = is_long ? dice_.Int(1030, kLongContext - 210) : dice_.Int(1, 40);
   Request request = RequestOf(prompt, answer, prefix);
   request.sampling.seed = dice_.Int(0, 1 << 30);
@@ -178,6 +186,7 @@ void World::Submit(Request request) {
     return;
   }
   work_ += work;
+  if (plan_.sparse) work_ += SealsDue(static_cast<int32_t>(tokens), kFakeLayers);
   const auto number = static_cast<int32_t>(clients_.size());
   const bool is_long = client.generation->request().max_tokens > 1000;
   if (is_long || dice_.Chance(0.2)) {
@@ -194,7 +203,9 @@ void World::OnRun(std::span<const BatchSequence> batch) {
   const int64_t before = Allocations();
   ran_batch_ = true;
   CheckNobodyWaits();
-  const double us = plan_.engine.options.costs.PredictUs(WorkOfBatch(batch));
+  const RoundWork work = WorkOfBatch(batch);
+  const double us = plan_.engine.options.costs.PredictUs(work);
+  CheckSealing(batch, work);
   PassUntil(Now() + std::llround(us));
   allocations_of_others_ = Allocations() - before;
 }
@@ -306,8 +317,10 @@ void World::CheckNobodyWaits() {
   const EngineStats stats = engine_->stats();
   const bool gated = policy == SchedulingPolicy::kFixed || policy == SchedulingPolicy::kLegacy;
   CheckWhoJoins();
-  // Rooms that grow, and rounds that aren't for all, can't be judged from outside.
-  if (plan_.alone || plan_.growing || stats.running >= options.sequences_max) return;
+  // Rooms that grow, those of segments, and rounds that aren't for all can't be judged from
+  // outside.
+  if (plan_.alone || plan_.growing || plan_.sparse || stats.running >= options.sequences_max)
+    return;
   if (policy == SchedulingPolicy::kLegacy && stats.running > 0) return;
   const Client* could_join = nullptr;
   for (const int32_t i : in_flight_) {
@@ -337,10 +350,25 @@ void World::CheckWhoJoins() {
   }
 }
 
+// No more than a window holds, beside what is the turn of its rows.
+void World::CheckSealing(std::span<const BatchSequence> batch, const RoundWork& work) {
+  seals_ += work.seals;
+  const SchedulerOptions& options = plan_.engine.options.scheduler;
+  if (options.policy == SchedulingPolicy::kLegacy || work.seals == 0) return;
+  const int64_t window_us = std::max({options.window_us_max, kFixedWindowUs, kImmediateWindowUs});
+  // The engine has learnt its costs by rounds of whole microseconds.
+  const double seal_us = 0.9 * plan_.engine.options.costs.seal_us;
+  const double turns = static_cast<double>(batch.size()) + 2;
+  EXPECT_LE(static_cast<double>(work.seals) * seal_us,
+            std::max(static_cast<double>(window_us), turns * seal_us));
+}
+
 void World::CheckMemory() {
   const KvStats kv = engine_->stats().kv;
   EXPECT_EQ(kv.pages_total, plan_.engine.page_count);
   EXPECT_EQ(kv.pages_free + kv.pages_leased + kv.pages_shared + kv.pages_cached, kv.pages_total);
+  EXPECT_EQ(kv.segments_total, plan_.engine.limits.sparse.segments);
+  EXPECT_EQ(kv.segments_free + kv.segments_leased + kv.segments_kept, kv.segments_total);
 }
 
 void World::CheckEnd() {
@@ -350,6 +378,8 @@ void World::CheckEnd() {
   EXPECT_EQ(stats.running, 0);
   EXPECT_EQ(stats.waiting, 0);
   EXPECT_EQ(stats.kv_pages_unheld(), plan_.engine.page_count);
+  EXPECT_EQ(stats.kv.segments_leased, 0);
+  EXPECT_EQ(stats.seals, seals_);
   EXPECT_EQ(stats.tokens_generated, tokens_);
   EXPECT_EQ(stats.requests_finished, finished_);
   EXPECT_EQ(stats.requests_cancelled, cancelled_);
@@ -384,6 +414,7 @@ TEST(Worlds, KeepEveryPromiseAfterEveryStep) {
   int64_t cancelled = 0;
   int64_t refused = 0;
   int64_t stalled = 0;
+  int64_t seals = 0;
   const int32_t requests = RequestsOfASeed();
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -394,12 +425,14 @@ TEST(Worlds, KeepEveryPromiseAfterEveryStep) {
     cancelled += world.cancelled();
     refused += world.refused();
     stalled += world.stalled();
+    seals += world.seals();
   }
   // They were as lively as they should be.
   EXPECT_GT(finished, int64_t{kSeeds} * requests / 2);
   EXPECT_GT(cancelled, int64_t{kSeeds} * requests / 50);
   EXPECT_GT(refused, int64_t{kSeeds} * requests / 200);
   EXPECT_TRUE(requests < 1000 || stalled > 0);
+  EXPECT_GT(seals, int64_t{10} * requests);
   std::printf("%lld finished, %lld cancelled, %lld refused, %lld pipes were full\n",
               static_cast<long long>(finished), static_cast<long long>(cancelled),
               static_cast<long long>(refused), static_cast<long long>(stalled));

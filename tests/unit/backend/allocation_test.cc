@@ -39,5 +39,23 @@ TEST(CpuBackend, RoundsAllocateNothing) {
   }
 }
 
+TEST(CpuBackend, SparseRoundsAllocateNothing) {
+  if (!HeapAllocationsOfProcess().has_value()) GTEST_SKIP() << "not counted under a sanitizer";
+  const TinyModel model(TinyShape{});
+  Rounds rounds(model, {.threads = 2}, 2, {.engage_at = 1216, .epsilon = 0.2F});
+  const size_t first = rounds.Add(Repeat(2400));
+  const size_t second = rounds.Add(Repeat(2400));
+  while (rounds.Left(first) > 8) {
+    const int32_t tokens = std::min(rounds.Left(first) / 8 * 8, 200);
+    std::vector<Chunk> chunks = {{first, tokens}};
+    if (rounds.Left(second) > 0) chunks.push_back({second, std::min(56, rounds.Left(second))});
+    const RoundInputs& inputs = rounds.Prepare(chunks);
+    const int64_t before = *HeapAllocationsOfProcess();
+    rounds.backend().Run(inputs);
+    ASSERT_EQ(*HeapAllocationsOfProcess(), before) << rounds.Left(first) << " left";
+    rounds.Run(chunks);
+  }
+}
+
 }  // namespace
 }  // namespace remontoir::testing

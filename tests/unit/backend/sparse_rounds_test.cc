@@ -173,26 +173,54 @@ TEST(SparseRounds, AModelWithoutPlainLayersIsExactBitForBit) {
   EXPECT_EQ(rounds.backend().sealed_bytes(), 0);
 }
 
-TEST(SparseRounds, ASegmentMayBeSealedLateAllAtOnce) {
-  // As after a match in the prefix cache: keys are there, no segment is.
-  const TinyModel model(ShapeOf(DType::kF16));
-  Rounds want(model, {.threads = 1}, 1, kSparse);
-  RunAlone(want, want.Add(Text(1)), {256});
-  Rounds rounds(model, {.threads = 1}, 1, kSparse);
+// As after a match in the prefix cache: keys are there, no segment is.
+size_t AddUnsealed(Rounds& rounds) {
   const size_t sequence = rounds.Add(Text(1));
-  RoundInputs inputs;
   while (rounds.Left(sequence) > kGenerated + 184) {
     // Exactly so far: positions up to kEngageAt are.
-    inputs = rounds.Prepare({{sequence, 64}});
+    RoundInputs inputs = rounds.Prepare({{sequence, 64}});
     inputs.sealed_table = {};
     inputs.sealed_table_begin = {};
     rounds.RunPrepared({{sequence, 64}}, inputs);
   }
-  inputs = rounds.Prepare({{sequence, 184}});
-  const std::vector<int32_t> from = {0};
-  inputs.sealed_until = from;
-  rounds.RunPrepared({{sequence, 184}}, inputs);
-  EXPECT_TRUE(BitsOfRows(rounds.Logits(0), 0, kPrompt) == BitsOfRows(want.Logits(0), 0, kPrompt));
+  return sequence;
+}
+
+TEST(SparseRounds, ASegmentMayBeSealedLateAtOnceOrByAndByBesideOthersOrAlone) {
+  const TinyModel model(ShapeOf(DType::kF16));
+  Rounds want(model, {.threads = 1}, 1, kSparse);
+  RunAlone(want, want.Add(Text(1)), {256});
+  const struct {
+    const char* what;
+    bool late;     // a round without its rows seals the first layer
+    bool company;  // of another's rows
+    int32_t threads;
+  } kCases[] = {{"at once", false, false, 1},
+                {"by and by, alone", true, false, 1},
+                {"by and by, in company", true, true, 2}};
+  for (const auto& c : kCases) {
+    Rounds rounds(model, {.threads = c.threads}, 2, kSparse);
+    const size_t sequence = AddUnsealed(rounds);
+    EXPECT_EQ(rounds.backend().sealed_layers(), 2);
+    std::vector<SealRange> seals = {{0, 2}};
+    if (c.late) {
+      std::vector<Chunk> chunks = {{sequence, 0}};
+      std::vector<SealRange> first = {{0, 1}};
+      if (c.company) {
+        chunks.push_back({rounds.Add(Text(2)), 40});
+        first.push_back({0, 0});
+      }
+      RoundInputs inputs = rounds.Prepare(chunks);
+      inputs.seals = first;
+      rounds.RunPrepared(chunks, inputs);
+      seals = {{1, 2}};
+    }
+    RoundInputs inputs = rounds.Prepare({{sequence, 184}});
+    inputs.seals = seals;
+    rounds.RunPrepared({{sequence, 184}}, inputs);
+    EXPECT_TRUE(BitsOfRows(rounds.Logits(0), 0, kPrompt) == BitsOfRows(want.Logits(0), 0, kPrompt))
+        << c.what;
+  }
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 namespace remontoir {
 
 inline constexpr int32_t kFakeVocabulary = 61;
+inline constexpr int32_t kFakeLayers = 30;  // that are sealed
 
 // A hash of tokens 0 ... position, given that of the tokens before.
 inline uint64_t FakeChain(uint64_t before, int32_t token, int32_t position) {
@@ -73,12 +74,14 @@ class FakeKvStore : public KvStore {
 };
 
 // Its pages hold what a real one's would: the token of each position and a hash of all before it.
-// Every round reads the whole past back from the pages that it is given.
+// Every round reads the whole past back from the pages that it is given, and a sparse row the hash
+// that was sealed of each far segment, in each layer.
 class FakeModelRunner : public ModelRunner {
  public:
   FakeModelRunner(const RoundLimits& limits, int32_t page_count, int32_t dynamic_page_count = 0)
       : ModelRunner(FakeShape(), limits), pages(page_count, dynamic_page_count) {
     logits_.resize(size_t{kFakeVocabulary} * limits.logit_rows_max);
+    sealed_.resize(static_cast<size_t>(limits.sparse.segments) * kFakeLayers);
     pages_read_.reserve(size_t(limits.context_max / 64 + 1) * limits.sequences_max);
     pages_written_.reserve(pages_read_.capacity());
   }
@@ -86,6 +89,7 @@ class FakeModelRunner : public ModelRunner {
   KvStore& kv_store() override { return pages; }
   ThreadCosts WorkerCosts() const override { return {}; }
   SparseReadings ReadingsOf(int32_t) const override { return {64, 16, 0.05F}; }
+  int32_t sealed_layers() const override { return limits().sparse.engage_at > 0 ? kFakeLayers : 0; }
 
   FakeKvStore pages;
 
@@ -116,10 +120,32 @@ class FakeModelRunner : public ModelRunner {
     return pages.CellsOf(sequence.pages[position / 64])[position % 64];
   }
 
+  uint64_t& SealedAt(const BatchSequence& sequence, int32_t seal) {
+    const auto segment = static_cast<size_t>(Index(sequence.sealed[seal / kFakeLayers]));
+    return sealed_[segment * kFakeLayers + static_cast<size_t>(seal % kFakeLayers)];
+  }
+
+  // After the keys of its rows: what is sealed in the round, and what its sparse rows need.
+  void Seal(const BatchSequence& sequence) {
+    const int32_t end = sequence.first_position + static_cast<int32_t>(sequence.tokens.size());
+    const SealRange seals = sequence.seals.value_or(SealRange{});
+    // Sealed ones that came with its pages may be ahead of their turn.
+    EXPECT_TRUE(seals.count() == 0 || seals.end <= SealsDue(end, kFakeLayers));
+    EXPECT_LE(seals.end, std::max(0, end - kAnchorKeys) / kSegmentKeys * kFakeLayers);
+    for (int32_t seal = seals.begin; seal < seals.end; ++seal) {
+      SealedAt(sequence, seal) = At(sequence, SegmentEnd(seal / kFakeLayers) - 1).chain;
+    }
+    if (sequence.tokens.empty() || end <= limits().sparse.engage_at) return;
+    for (int32_t seal = 0; seal < FarSegments(end - 1) * kFakeLayers; ++seal) {
+      EXPECT_EQ(SealedAt(sequence, seal), At(sequence, SegmentEnd(seal / kFakeLayers) - 1).chain)
+          << "far but not sealed: " << seal;
+    }
+  }
+
   void RunSequence(const BatchSequence& sequence) {
     const auto count = static_cast<int32_t>(sequence.tokens.size());
     const int32_t end = sequence.first_position + count;
-    EXPECT_GT(count, 0);
+    EXPECT_TRUE(count > 0 || sequence.seals.value_or(SealRange{}).count() > 0);
     EXPECT_LE(end, limits().context_max);
     EXPECT_GE(sequence.pages.size() * 64, static_cast<size_t>(end));
     // Who writes a page has it alone.
@@ -149,9 +175,11 @@ class FakeModelRunner : public ModelRunner {
                                                    kFakeVocabulary));
       ++logit_rows_;
     }
+    if (!sequence.sealed.empty()) Seal(sequence);
   }
 
   std::vector<float> logits_;
+  std::vector<uint64_t> sealed_;  // [segments][kFakeLayers]
   std::vector<KvPageId> pages_read_;
   std::vector<KvPageId> pages_written_;
   int32_t logit_rows_ = 0;

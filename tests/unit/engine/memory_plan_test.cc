@@ -131,6 +131,9 @@ TEST(CheckFits, SaysWhatIsNeededWhatIsFreeAndWhatToDo) {
       {"dynamic as given", Inputs(4 * kOneGiB),
        [](MemoryPlanInputs& i) { i.dynamic_bytes_max = 4 * kOneGiB; },
        "4.00 GiB free: lower kv_cache.dynamic_memory_max"},
+      {"sealed segments", Inputs(4 * kOneGiB),
+       [](MemoryPlanInputs& i) { i.segment_bytes = 3 * kOneGiB; },
+       "sealed segments take 9.00 GiB: set attention.mode to exact, or lower model.context"},
       {"less than a page a sequence", Inputs(8 * kOneGiB),
        [](MemoryPlanInputs& i) { i.kv_memory_bytes = 7 * kPageBytes; },
        "keys and values need at least 0.01 GiB for 8 sequences, the plan has 0.01 GiB: raise "

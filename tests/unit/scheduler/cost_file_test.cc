@@ -15,7 +15,7 @@ namespace {
 TEST(CostFile, ComesBackAsItWasWritten) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/costs.json";
-  const CostModel costs = {1234.5, 0.125, 77, 1e-3, 0};
+  const CostModel costs = {1234.5, 0.125, 77, 1e-3, 0, 812.5};
   ASSERT_TRUE(WriteCostFile(costs, path).ok());
   const Result<CostModel> read = ReadCostFile(path);
   ASSERT_TRUE(read.ok()) << read.status().message();
@@ -24,6 +24,16 @@ TEST(CostFile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->decode_row_us, costs.decode_row_us);
   EXPECT_EQ(read->decode_key_us, costs.decode_key_us);
   EXPECT_EQ(read->prefill_key_us, costs.prefill_key_us);
+  EXPECT_EQ(read->seal_us, costs.seal_us);
+}
+
+TEST(CostFile, OfBeforeSealsHadACostIsRead) {
+  const Result<CostModel> read = ParseCosts(
+      R"({"round_us":9,"prefill_token_us":1,"decode_row_us":1,"decode_key_us":1,"prefill_key_us":1})",
+      "name");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->round_us, 9);
+  EXPECT_EQ(read->seal_us, CostModel{}.seal_us);
 }
 
 TEST(CostFile, IsRefusedWithTheKeyThatIsWrong) {

@@ -23,6 +23,24 @@ TEST(CostModel, SumsItsTerms) {
   EXPECT_DOUBLE_EQ(costs.PredictUs(Work(8, 100, 2, 50)),
                    1000 + 80 + 200 + 0.5 * 100 + 0.25 * 8 * 104);
   EXPECT_DOUBLE_EQ(costs.PrefillUs(8, 100), 80 + 0.25 * 8 * 104);
+  RoundWork sealing;
+  sealing.seals = 3;
+  EXPECT_DOUBLE_EQ(costs.PredictUs(sealing), 1000 + 3 * costs.seal_us);
+}
+
+TEST(CostModel, FindsTheSealsThatFit) {
+  CostModel costs;
+  for (const double seal_us : {0.7, 700.0, 3000.0}) {
+    costs.seal_us = seal_us;
+    for (const int64_t seals : {1, 2, 30, 930}) {
+      EXPECT_EQ(costs.SealsWithin(costs.SealUs(seals)), seals);
+      EXPECT_EQ(costs.SealsWithin(costs.SealUs(seals) - seal_us / 2), seals - 1);
+    }
+  }
+  EXPECT_EQ(costs.SealsWithin(0), 0);
+  EXPECT_EQ(costs.SealsWithin(-1), 0);
+  costs.seal_us = 0;
+  EXPECT_EQ(costs.SealsWithin(1e9), int64_t{1} << 30);
 }
 
 TEST(CostModel, FindsTheTokensThatFit) {
@@ -64,6 +82,19 @@ TEST(CostFit, LearnsTheCostsOfNoisyRounds) {
     }
   }
   EXPECT_EQ(fit.rounds(), 1800);
+}
+
+TEST(CostFit, LearnsWhatSealsTake) {
+  const CostModel truth = {3000, 400, 900, 0.8, 0.1, 1900};
+  CostFit fit{CostModel{}};
+  const CounterRandom random(8, 0);
+  for (uint64_t i = 0; i < 400; ++i) {
+    RoundWork work = RandomWork(random, i);
+    if (i % 4 == 0) work.seals = 1 + static_cast<int64_t>(random.Bits(50'000 + i) % 60);
+    const double noise = 0.9 + 0.2 * random.Uniform(100'000 + i);
+    fit.Add(work, static_cast<int64_t>(truth.PredictUs(work) * noise));
+  }
+  EXPECT_NEAR(fit.model().seal_us / truth.seal_us, 1, 0.1);
 }
 
 TEST(CostFit, KeepsWhatTheLastRoundsDoNotShow) {
