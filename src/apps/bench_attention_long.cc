@@ -24,7 +24,8 @@ constexpr float kGrowthEpsilon = 0.2F;
 constexpr int32_t kHeads[] = {4, 1, 7};
 constexpr int32_t kJoinedWidthMax = 128;
 constexpr int32_t kRounds = 5;
-constexpr int32_t kGroupRounds = 3;
+constexpr int32_t kQuickRounds = 11;
+constexpr int32_t kQuickGroupRounds = 3;
 constexpr int32_t kLongestRounds = 3;
 constexpr int32_t kDecodeRows = 25;
 constexpr int32_t kAlarmGroups = 64;
@@ -111,8 +112,8 @@ Result<SparseReport> MeasureSparseQuick(const CapturedAttention& layer,
   const int32_t head = HeadOf(layer, 0);
   constexpr int32_t kLength[] = {kQuickContext};
   REM_RETURN_IF_ERROR(AddPrefill(PickHeads(layer, head, 1, kQuickContext), {layer.layer, head},
-                                 kLength, {&kJudged, 1}, kRounds, kernels, &report));
-  REM_RETURN_IF_ERROR(AddGroupPrefill(layer, head, kGroupRounds, kernels, &report));
+                                 kLength, {&kJudged, 1}, kQuickRounds, kernels, &report));
+  REM_RETURN_IF_ERROR(AddGroupPrefill(layer, head, kQuickGroupRounds, kernels, &report));
   return report;
 }
 

@@ -157,8 +157,7 @@ class PrefillRun {
         peak_.ops_per_loop * static_cast<double>(kPeakLoops) / (ThreadSeconds() - start);
     const double n = pages_.tokens();
     // A product and a sum for each pair and value, of keys and of values.
-    const double ops =
-        n * (n + 1) / 2 * data_.heads * 2 * (double{data_.key_width} * 1 + data_.value_width);
+    const double ops = n * (n + 1) / 2 * data_.heads * 2 * (data_.key_width + data_.value_width);
     return ops / seconds / peak;
   }
 

@@ -14,14 +14,22 @@
 #include "apps/bench_attention_print.h"
 #include "apps/bench_attention_rounds.h"
 #include "tensor/sealed_layout.h"
-#include "tests/support/sparse_head.h"
+#include "tests/support/kernel_cases.h"
 
 namespace remontoir {
 namespace {
 
 constexpr int32_t kWidth = 16;
 
-// Keys in clusters, so that moments say something of blocks.
+std::vector<float> Near(uint64_t centre, uint64_t seed, float distance) {
+  std::vector<float> row = Normals(kWidth, centre);
+  const std::vector<float> noise = Normals(kWidth, seed);
+  for (size_t d = 0; d < row.size(); ++d) row[d] += distance * noise[d];
+  return row;
+}
+
+// Keys in clusters of whole blocks, and queries that are alike in a row group, so that most blocks
+// are left to their moments.
 CapturedAttention ClusteredLayer(int32_t tokens, int32_t heads, int32_t kv_heads) {
   CapturedAttention data;
   data.layer = 3;
@@ -32,14 +40,14 @@ CapturedAttention ClusteredLayer(int32_t tokens, int32_t heads, int32_t kv_heads
   data.value_width = kWidth;
   data.scale = 0.25F;
   for (int32_t token = 0; token < tokens; ++token) {
-    for (int32_t head = 0; head < heads; ++head) {
-      const auto query = Normals(kWidth, static_cast<uint64_t>(token * heads + head) + 77);
+    const auto number = static_cast<uint64_t>(token);
+    for (uint64_t head = 0; head < static_cast<uint64_t>(heads); ++head) {
+      const auto query = Near(number / 8 + 100'000, number + 200'000 * (head + 1), 0.3F);
       data.queries.insert(data.queries.end(), query.begin(), query.end());
     }
-    for (int32_t head = 0; head < kv_heads; ++head) {
-      const auto seed = static_cast<uint64_t>(head);
-      const auto key = ClusteredRow(kWidth, token, 5 + seed);
-      const auto value = ClusteredRow(kWidth, token, 105 + seed);
+    for (uint64_t head = 0; head < static_cast<uint64_t>(kv_heads); ++head) {
+      const auto key = Near(number % 16, number + 1'000'000 * (head + 1), 0.2F);
+      const auto value = Near(number % 16 + 50, number + 5'000'000 * (head + 1), 0.5F);
       data.keys.insert(data.keys.end(), key.begin(), key.end());
       data.values.insert(data.values.end(), value.begin(), value.end());
     }
@@ -321,7 +329,7 @@ TEST(JoinTwoHeads, AddsTheirScores) {
   const CapturedAttention joined = JoinTwoHeads(layer, 1, 2, 3);
   EXPECT_EQ(joined.key_width, 2 * kWidth);
   EXPECT_EQ(joined.heads, 1);
-  EXPECT_FLOAT_EQ(joined.scale, 0.25F / std::sqrt(2.0F));
+  EXPECT_FLOAT_EQ(joined.scale, layer.scale / std::sqrt(2.0F));
   const size_t row = 2U * 2 * kWidth;  // of token 2
   EXPECT_EQ(joined.queries[row], layer.queries[(2 * 4 + 1) * kWidth]);
   EXPECT_EQ(joined.queries[row + kWidth], layer.queries[(2 * 4 + 2) * kWidth]);
