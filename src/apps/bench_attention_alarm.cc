@@ -74,6 +74,22 @@ double MissedAlarms(std::span<const RowAlarm> rows) {
   return static_cast<double>(missed) / static_cast<double>(rows.size());
 }
 
+std::vector<AlarmReport> OfAllLayers(std::span<const AlarmReport> reports) {
+  std::vector<AlarmReport> merged;
+  for (const AlarmReport& report : reports) {
+    const auto same = [&](const AlarmReport& other) {
+      return other.positions == report.positions && other.decode == report.decode &&
+             other.setting == report.setting;
+    };
+    auto found = std::find_if(merged.begin(), merged.end(), same);
+    if (found == merged.end()) {
+      found = merged.insert(found, {-1, report.positions, report.setting, report.decode, {}});
+    }
+    found->rows.insert(found->rows.end(), report.rows.begin(), report.rows.end());
+  }
+  return merged;
+}
+
 Result<std::vector<AlarmReport>> MeasureAlarms(const CapturedAttention& layer, int32_t positions,
                                                int32_t groups,
                                                std::span<const SparseSetting> settings,

@@ -29,6 +29,10 @@ struct AlarmReport {
   std::vector<RowAlarm> rows;
 };
 
+// The reports of all layers as one for each setting, in the order in which they come: their rows
+// together, of layer -1.
+std::vector<AlarmReport> OfAllLayers(std::span<const AlarmReport> reports);
+
 // Sampled rows of a prefill of this many positions: so many row groups, evenly over the positions
 // that are sparse, in every head; and of decode a row of each group, with the first setting.
 Result<std::vector<AlarmReport>> MeasureAlarms(const CapturedAttention& layer, int32_t positions,

@@ -65,7 +65,7 @@ Result<std::vector<CapturedAttention>> CaptureLayers(const CaptureRequest& reque
   info.shape.layers = *std::max_element(wanted.begin(), wanted.end()) + 1;
   LoadOptions options;
   options.context_max = tokens;
-  options.rope.base_scale = request.rope_base_scale;
+  if (tokens > info.shape.context_trained) options.rope.base_scale = request.rope_base_scale;
   options.kv_type = DType::kF32;
   options.sequences_max = 1;
   options.kv_memory.arena_pages = PagesFor(tokens);

@@ -15,7 +15,7 @@ struct CaptureRequest {
   std::string text_file;  // empty: installed texts
   int32_t tokens = 0;     // the first of the text
   std::vector<int32_t> layers;
-  double rope_base_scale = 1;
+  double rope_base_scale = 1;  // where the tokens are more than the model was trained for
   // Rows from here on are computed in the sparse mode (epsilon 0.1, blocks of 16 keys), so that
   // long texts don't take their length squared; at least kEngageAtCustomSparse.
   int32_t exact_tokens = 0;

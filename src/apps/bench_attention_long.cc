@@ -79,18 +79,17 @@ Status AddDecode(std::span<const CapturedAttention* const> layers, ColdCaches& c
 
 }  // namespace
 
-const PrefillSpeed* HeadsPrefill::Find(int32_t positions, int32_t block_keys, float epsilon) const {
+const PrefillSpeed* HeadsPrefill::Find(int32_t positions, const SparseSetting& setting) const {
   const auto found = std::find_if(rows.begin(), rows.end(), [&](const PrefillSpeed& row) {
-    return row.positions == positions && row.setting.block_keys == block_keys &&
-           row.setting.epsilon == epsilon;
+    return row.positions == positions && row.setting == setting;
   });
   return found == rows.end() ? nullptr : &*found;
 }
 
 std::optional<Growth> GrowthOf(const HeadsPrefill& prefill) {
-  const PrefillSpeed* from = prefill.Find(kGrowthFrom, 16, kGrowthEpsilon);
-  const PrefillSpeed* to = prefill.Find(kGrowthTo, 16, kGrowthEpsilon);
-  const PrefillSpeed* to_coarse = prefill.Find(kGrowthTo, 32, kGrowthEpsilon);
+  const PrefillSpeed* from = prefill.Find(kGrowthFrom, {16, kGrowthEpsilon});
+  const PrefillSpeed* to = prefill.Find(kGrowthTo, {16, kGrowthEpsilon});
+  const PrefillSpeed* to_coarse = prefill.Find(kGrowthTo, {32, kGrowthEpsilon});
   if (from == nullptr || to == nullptr || to_coarse == nullptr) return std::nullopt;
   const auto exponent = [](double seconds_from, double seconds_to) {
     return GrowthExponent(kGrowthFrom, seconds_from, kGrowthTo, seconds_to);
@@ -102,7 +101,7 @@ std::optional<Growth> GrowthOf(const HeadsPrefill& prefill) {
 
 const PrefillSpeed* SparseReport::Judged() const {
   if (prefill.empty()) return nullptr;
-  return prefill.front().Find(kQuickContext, kJudged.block_keys, kJudged.epsilon);
+  return prefill.front().Find(kQuickContext, kJudged);
 }
 
 Result<SparseReport> MeasureSparseQuick(const CapturedAttention& layer,

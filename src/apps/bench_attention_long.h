@@ -36,7 +36,7 @@ struct HeadsPrefill {
   std::vector<PrefillSpeed> rows;
 
   // Null: not measured.
-  const PrefillSpeed* Find(int32_t positions, int32_t block_keys, float epsilon) const;
+  const PrefillSpeed* Find(int32_t positions, const SparseSetting& setting) const;
 };
 
 // How time grows from 8,192 positions to 32,768, epsilon 0.2.

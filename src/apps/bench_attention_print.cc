@@ -78,11 +78,15 @@ void PrintAlarms(const SparseReport& report, std::FILE* out) {
                "\nRows whose error is more than 0.02 and twice their residual, of all heads\n"
                "%5s %6s %5s %4s %7s %7s %8s %12s\n",
                "layer", "n", "block", "eps", "rows", "of", "part", "worst error");
-  for (const AlarmReport& row : report.alarms) {
-    std::fprintf(out, "%5d %6d %5d %4.1f %7zu %7s %8.4f %12.3f\n", row.layer, row.positions,
+  const auto print = [&](const AlarmReport& row) {
+    const std::string layer = row.layer < 0 ? "all" : std::to_string(row.layer);
+    std::fprintf(out, "%5s %6d %5d %4.1f %7zu %7s %8.4f %12.3f\n", layer.c_str(), row.positions,
                  row.setting.block_keys, static_cast<double>(row.setting.epsilon), row.rows.size(),
                  row.decode ? "decode" : "prefill", MissedAlarms(row.rows), WorstError(row));
-  }
+  };
+  std::for_each(report.alarms.begin(), report.alarms.end(), print);
+  const std::vector<AlarmReport> all = OfAllLayers(report.alarms);
+  std::for_each(all.begin(), all.end(), print);
 }
 
 void WriteSetting(JsonWriter& json, const SparseSetting& setting) {
@@ -146,7 +150,11 @@ void WriteDecode(JsonWriter& json, const DecodeSpeed& row) {
 
 void WriteAlarm(JsonWriter& json, const AlarmReport& row) {
   json.BeginObject();
-  json.Key("layer").Int(row.layer);
+  if (row.layer < 0) {
+    json.Key("layer").String("all");
+  } else {
+    json.Key("layer").Int(row.layer);
+  }
   json.Key("positions").Int(row.positions);
   WriteSetting(json, row.setting);
   json.Key("decode").Bool(row.decode);
@@ -203,6 +211,7 @@ void WriteSparse(JsonWriter& json, const SparseReport& report) {
   json.EndArray();
   json.Key("alarms").BeginArray();
   for (const AlarmReport& row : report.alarms) WriteAlarm(json, row);
+  for (const AlarmReport& row : OfAllLayers(report.alarms)) WriteAlarm(json, row);
   json.EndArray();
   json.EndObject();
 }

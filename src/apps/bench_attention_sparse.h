@@ -17,6 +17,8 @@ namespace remontoir {
 struct SparseSetting {
   int32_t block_keys = 16;
   float epsilon = 0.1F;
+
+  friend bool operator==(const SparseSetting&, const SparseSetting&) = default;
 };
 
 // How far sparse rows are from exact ones.

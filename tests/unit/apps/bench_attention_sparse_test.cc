@@ -225,6 +225,21 @@ TEST(MissedAlarms, CountsErrorsThatNobodySawComing) {
   for (const Case& c : kCases) EXPECT_EQ(MissedAlarms(c.rows), c.missed) << c.what;
 }
 
+TEST(OfAllLayers, PutsRowsOfOneSettingTogether) {
+  const std::vector<AlarmReport> reports = {
+      {2, 100, {16, 0.1F}, false, {{0.1, 0}}}, {2, 100, {16, 0.1F}, true, {{0.2, 0}}},
+      {2, 100, {32, 0.1F}, false, {{0.3, 0}}}, {5, 100, {16, 0.1F}, false, {{0, 0}, {0.5, 0}}},
+      {5, 100, {16, 0.1F}, true, {{0, 0}}},    {5, 100, {32, 0.1F}, false, {{0, 0}}}};
+  const std::vector<AlarmReport> all = OfAllLayers(reports);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].layer, -1);
+  EXPECT_EQ(all[0].rows.size(), 3U);
+  EXPECT_TRUE(all[1].decode);
+  EXPECT_EQ(all[1].rows[1].error, 0);
+  EXPECT_EQ(all[2].setting.block_keys, 32);
+  EXPECT_DOUBLE_EQ(MissedAlarms(all[2].rows), 0.5);
+}
+
 TEST(MeasureAlarms, SamplesEveryHeadAndSetting) {
   const CapturedAttention data = ClusteredLayer(4600, 4, 2);
   constexpr SparseSetting kSettings[] = {{16, 0.1F}, {32, 0.2F}};
