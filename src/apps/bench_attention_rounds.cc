@@ -7,6 +7,7 @@
 
 #include "apps/bench_thread_seconds.h"
 #include "base/check.h"
+#include "base/worker_pool.h"
 
 namespace remontoir {
 namespace {
@@ -125,6 +126,8 @@ Status AttentionRounds::Prepare(SparseAttentionOptions sparse) {
     REM_CHECK(bytes % kLineBytes == 0, "segments at whole lines");
     REM_ASSIGN_OR_RETURN(sealed_memory_,
                          MemoryRegion::Take(segments * bytes, "captured sealed segments"));
+    WorkerPool pool(1);
+    sealed_memory_.Prefault(pool);
     round_.sealed = {sealed_memory_.data(), bytes};
     for (int32_t s = 0; s < segments; ++s) sealed_table_.push_back(SealedSegmentId(s));
     sealed_table_begin_ = {0, segments};
