@@ -1,11 +1,16 @@
 // Measures and prints.
 #include "apps/bench_attention.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/bench_attention_data.h"
+#include "apps/bench_attention_long.h"
 #include "apps/bench_attention_masked.h"
+#include "apps/bench_attention_print.h"
 #include "apps/bench_json.h"
 #include "backend/backend.h"
 #include "kernels/kernel_table.h"
@@ -13,15 +18,17 @@
 namespace remontoir {
 namespace {
 
-constexpr int32_t kLayer = 5;
-constexpr int32_t kTokens = 8192;
 constexpr int32_t kQuickRounds = 7;
 constexpr int32_t kRounds = 21;
+// Of contexts that are longer than what models were trained for.
+constexpr double kRopeBaseScale = 4;
+constexpr int32_t kExactTokens = 8192;
 
 struct AttentionReport {
   std::string kernels;
   int32_t layer = 0;
   MaskedReport masked;
+  SparseReport sparse;
 };
 
 void PrintTables(const AttentionReport& report, std::FILE* out) {
@@ -45,14 +52,6 @@ void PrintTables(const AttentionReport& report, std::FILE* out) {
                  row.positions_per_block, row.density, row.effective.median, row.effective.low,
                  row.effective.high);
   }
-}
-
-void WriteSpread(JsonWriter& json, const char* key, const Spread& spread) {
-  json.Key(key).BeginObject();
-  WriteNumber(json, "median", spread.median);
-  WriteNumber(json, "low", spread.low);
-  WriteNumber(json, "high", spread.high);
-  json.EndObject();
 }
 
 // The figures that are judged: the worst of their rows.
@@ -91,6 +90,19 @@ void WriteMasked(JsonWriter& json, const MaskedReport& masked) {
   json.EndArray();
 }
 
+// The text's first tokens through the layers.
+Result<std::vector<CapturedAttention>> Capture(const BenchAttentionOptions& options, int32_t tokens,
+                                               std::vector<int32_t> layers) {
+  std::fprintf(stderr, "reading %d tokens, layers 0 to %d\n", tokens,
+               *std::max_element(layers.begin(), layers.end()));
+  return CaptureLayers({.model_file = options.file,
+                        .text_file = options.text_file,
+                        .tokens = tokens,
+                        .layers = std::move(layers),
+                        .rope_base_scale = kRopeBaseScale,
+                        .exact_tokens = kExactTokens});
+}
+
 void PrintJson(const AttentionReport& report, std::FILE* out) {
   JsonWriter json;
   json.BeginObject();
@@ -101,6 +113,7 @@ void PrintJson(const AttentionReport& report, std::FILE* out) {
   json.Key("heads").Int(report.masked.heads);
   WriteFigures(json, report.masked);
   WriteMasked(json, report.masked);
+  WriteSparse(json, report.sparse);
   json.EndObject();
   std::fprintf(out, "%s\n", json.Take().c_str());
 }
@@ -111,19 +124,27 @@ Status BenchAttention(const BenchAttentionOptions& options, std::FILE* out) {
   AttentionReport report;
   REM_ASSIGN_OR_RETURN(const KernelTable* kernels, CpuKernels());
   report.kernels = kernels->name;
-  std::fprintf(stderr, "reading %d tokens\n", kTokens);
-  const std::vector<int32_t> layers = {kLayer};
+  const std::vector<int32_t> layers(std::begin(kSparseLayers),
+                                    options.quick ? kSparseLayers + 1 : std::end(kSparseLayers));
   REM_ASSIGN_OR_RETURN(const std::vector<CapturedAttention> captured,
-                       CaptureLayers(options.file, options.text_file, kTokens, layers));
+                       Capture(options, options.quick ? kQuickContext : kLongContext, layers));
   report.layer = captured[0].layer;
   std::fprintf(stderr, "exact and masked attention\n");
   REM_ASSIGN_OR_RETURN(
       report.masked, MeasureMasked(captured[0], *kernels, options.quick ? kQuickRounds : kRounds));
-  // The sparse mode's figures join here: a report of its own from `captured`, after the masked one.
+  if (options.quick) {
+    REM_ASSIGN_OR_RETURN(report.sparse, MeasureSparseQuick(captured[0], *kernels));
+  } else {
+    REM_ASSIGN_OR_RETURN(report.sparse, MeasureSparse(captured, *kernels));
+    REM_ASSIGN_OR_RETURN(const std::vector<CapturedAttention> longest,
+                         Capture(options, kLongestContext, {kSparseLayers[0]}));
+    REM_RETURN_IF_ERROR(AddLongest(longest[0], *kernels, &report.sparse));
+  }
   if (options.json) {
     PrintJson(report, out);
   } else {
     PrintTables(report, out);
+    PrintSparse(report.sparse, out);
   }
   return Status::Ok();
 }

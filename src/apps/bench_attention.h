@@ -9,7 +9,7 @@
 
 namespace remontoir {
 
-// Reads a text with the model and times one layer's attention on one thread, in thread seconds.
+// Reads a text with the model and times attention of some layers on one thread, in thread seconds.
 // With options.json one object alone on `out`; notes go to stderr.
 Status BenchAttention(const BenchAttentionOptions& options, std::FILE* out);
 

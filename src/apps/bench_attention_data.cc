@@ -10,6 +10,7 @@
 #include "eval/installed_text.h"
 #include "kv/kv_pool.h"
 #include "model/model_loader.h"
+#include "tensor/sealed_layout.h"
 #include "tokenizer/tokenizer.h"
 
 namespace remontoir {
@@ -52,21 +53,26 @@ Result<std::vector<int32_t>> ReadTokens(const ModelFile& model, const std::strin
 
 }  // namespace
 
-Result<std::vector<CapturedAttention>> CaptureLayers(const std::string& model_file,
-                                                     const std::string& text_file, int32_t tokens,
-                                                     std::span<const int32_t> layers) {
-  REM_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::Open(model_file));
-  REM_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokens(file, text_file, tokens));
+Result<std::vector<CapturedAttention>> CaptureLayers(const CaptureRequest& request) {
+  const int32_t tokens = request.tokens;
+  REM_ASSIGN_OR_RETURN(const ModelFile file, ModelFile::Open(request.model_file));
+  REM_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadTokens(file, request.text_file, tokens));
   REM_ASSIGN_OR_RETURN(ModelInfo info, ReadModelInfo(file));
   std::vector<int32_t> wanted;
-  for (const int32_t layer : layers) wanted.push_back(std::min(layer, info.shape.layers - 1));
+  for (const int32_t layer : request.layers) {
+    wanted.push_back(std::min(layer, info.shape.layers - 1));
+  }
   info.shape.layers = *std::max_element(wanted.begin(), wanted.end()) + 1;
   LoadOptions options;
   options.context_max = tokens;
-  options.rope.base_scale = std::max(1.0, static_cast<double>(tokens) / info.shape.context_trained);
+  if (tokens > info.shape.context_trained) options.rope.base_scale = request.rope_base_scale;
   options.kv_type = DType::kF32;
   options.sequences_max = 1;
   options.kv_memory.arena_pages = PagesFor(tokens);
+  if (tokens > request.exact_tokens) {
+    options.sparse.engage_at = std::max(request.exact_tokens, kEngageAtCustomSparse);
+    options.sparse.segments = tokens / kSegmentKeys + 1;
+  }
   REM_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, MakeCpuBackend({}));
   REM_ASSIGN_OR_RETURN(const std::unique_ptr<ModelRunner> runner,
                        LoadModel(file, info, std::move(backend), options, nullptr));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,19 @@
 
 namespace remontoir {
 
-// What `layers` of the model see of the first `tokens` tokens of the text (empty: of installed
-// texts). Only the layers up to the last of them are run, with keys and values in float32; beyond
-// the context trained, RoPE's base is stretched by as much as the context is. A layer that the
-// model hasn't stands for its last one.
-Result<std::vector<CapturedAttention>> CaptureLayers(const std::string& model_file,
-                                                     const std::string& text_file, int32_t tokens,
-                                                     std::span<const int32_t> layers);
+struct CaptureRequest {
+  std::string model_file;
+  std::string text_file;  // empty: installed texts
+  int32_t tokens = 0;     // the first of the text
+  std::vector<int32_t> layers;
+  double rope_base_scale = 1;  // where the tokens are more than the model was trained for
+  // Rows from here on are computed in the sparse mode (epsilon 0.1, blocks of 16 keys), so that
+  // long texts don't take their length squared; at least kEngageAtCustomSparse.
+  int32_t exact_tokens = 0;
+};
+
+// What the layers see. Only those up to the last of them are run, on all cores, with keys and
+// values in float32. A layer that the model hasn't stands for its last one.
+Result<std::vector<CapturedAttention>> CaptureLayers(const CaptureRequest& request);
 
 }  // namespace remontoir

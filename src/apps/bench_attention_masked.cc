@@ -1,8 +1,6 @@
 // A sampled prefill, its masks, and rounds of timing.
 #include "apps/bench_attention_masked.h"
 
-#include <ctime>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "apps/bench_ceilings.h"
+#include "apps/bench_thread_seconds.h"
 #include "backend/flash_attention.h"
 #include "base/check.h"
 #include "base/random.h"
@@ -33,12 +32,6 @@ struct MaskShape {
   int32_t positions_per_block;
 };
 constexpr MaskShape kMaskShapes[] = {{128, 32}, {64, 32}, {32, 32}, {16, 32}, {16, 8}};
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / kGiga;
-}
 
 double SecondsOf(const std::function<void()>& call, int32_t times) {
   const double start = ThreadSeconds();

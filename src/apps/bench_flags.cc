@@ -86,8 +86,8 @@ void AddBenchCommands(CLI::App& app, BenchCommands& commands) {
   commands.kv =
       bench->add_subcommand("kv", "Room for keys and values, and first tokens from cache");
   AddBenchKvFlags(*commands.kv, commands.kv_options);
-  commands.attention =
-      bench->add_subcommand("attention", "Exact and masked attention on a model's own queries");
+  commands.attention = bench->add_subcommand(
+      "attention", "Exact, masked and sparse attention on a model's own queries");
   AddBenchAttentionFlags(*commands.attention, commands.attention_options);
   commands.serving = bench->add_subcommand("serving", "A running server under load, over HTTP");
   commands.serving->footer(kBenchServingFooter);

@@ -7,6 +7,7 @@
 
 #include "backend/attention_batch.h"
 #include "tensor/kv_layout.h"
+#include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
@@ -36,7 +37,17 @@ void AppendToken(const AttentionBatch& batch, int32_t position, CapturedAttentio
   }
 }
 
-void Append(const AttentionBatch& batch, CapturedAttention* captured) {
+void Reserve(size_t tokens, CapturedAttention* captured) {
+  const auto values = [&](int32_t heads, int32_t width) {
+    return tokens * static_cast<size_t>(heads) * static_cast<size_t>(width);
+  };
+  captured->queries.reserve(values(captured->heads, captured->key_width));
+  captured->keys.reserve(values(captured->kv_heads, captured->key_width));
+  captured->values.reserve(values(captured->kv_heads, captured->value_width));
+}
+
+// The round's, of `tokens` in all.
+void Append(const AttentionBatch& batch, size_t tokens, CapturedAttention* captured) {
   const KvLayerShape& shape = batch.layout->layer(batch.layer);
   captured->heads = batch.heads;
   captured->kv_heads = shape.kv_heads;
@@ -45,6 +56,7 @@ void Append(const AttentionBatch& batch, CapturedAttention* captured) {
   captured->scale = batch.scale;
   captured->soft_cap = batch.soft_cap;
   captured->window = batch.window;
+  if (captured->tokens == 0) Reserve(tokens, captured);
   captured->queries.insert(captured->queries.end(), batch.queries.begin(), batch.queries.end());
   const auto keys = static_cast<int32_t>(batch.cu_seqlens_k[1]);
   for (; captured->tokens < keys; ++captured->tokens) {
@@ -75,18 +87,26 @@ Result<std::vector<CapturedAttention>> CaptureAttention(ModelRunner& runner,
     for (CapturedAttention& one : captured) {
       if (one.layer != batch.layer) continue;
       float32 = float32 && batch.layout->layer(batch.layer).type == DType::kF32;
-      if (float32) Append(batch, &one);
+      if (float32) Append(batch, tokens.size(), &one);
     }
   });
   std::vector<KvPageId> pages((tokens.size() + kKvPageTokens - 1) / kKvPageTokens);
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = KvPageId(static_cast<int32_t>(i));
-  for (int32_t first = 0; first < count; first += runner.limits().rows_max) {
-    const int32_t rows = std::min(runner.limits().rows_max, count - first);
+  std::vector<SealedSegmentId> segments(static_cast<size_t>(runner.limits().sparse.segments));
+  for (size_t s = 0; s < segments.size(); ++s) {
+    segments[s] = SealedSegmentId(static_cast<int32_t>(s));
+  }
+  // Sparse rows come in whole groups.
+  const int32_t rows_max =
+      std::max(runner.limits().rows_max / kRowGroupPositions * kRowGroupPositions, 1);
+  for (int32_t first = 0; first < count; first += rows_max) {
+    const int32_t rows = std::min(rows_max, count - first);
     const BatchSequence sequence = {
         .tokens = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)),
         .first_position = first,
         .pages = pages,
-        .logits_begin = rows};
+        .logits_begin = rows,
+        .sealed = segments};
     runner.Run({&sequence, 1});
   }
   runner.backend().ObserveAttention(nullptr);

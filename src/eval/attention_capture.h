@@ -29,8 +29,11 @@ struct CapturedAttention {
 };
 
 // Feeds `tokens` as one sequence in pages 0, 1, ... of the runner's backend, which nobody else uses
-// meanwhile, and keeps what `layers` see, in their order. kUnsupported: keys and values aren't kept
-// in float32. kInvalidArgument: tokens beyond the runner's context, or a layer it hasn't.
+// meanwhile, and keeps what `layers` see, in their order. A runner whose limits have sealed
+// segments computes the rows from its engage_at on sparsely: what later layers see is then of
+// sparse attention; queries, keys and values are kept all the same. kUnsupported: keys and values
+// aren't kept in float32. kInvalidArgument: tokens beyond the runner's context, or a layer it
+// hasn't.
 Result<std::vector<CapturedAttention>> CaptureAttention(ModelRunner& runner,
                                                         std::span<const int32_t> tokens,
                                                         std::span<const int32_t> layers);
