@@ -108,7 +108,7 @@ class SparseGroupRun {
       const KeyBlock& block = group_.local_blocks[b];
       for (int p = 0; p < kTilePanels; ++p) AddPanel(block.keys, block.values, p, count++);
     }
-    AttendPanels(group_.kv_type, count);
+    if (count > 0) AttendPanels(group_.kv_type, count);
   }
 
   // The local pages from `first` on; begins the rows' sums.

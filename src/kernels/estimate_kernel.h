@@ -33,8 +33,8 @@ class EstimateKernel {
   static constexpr int kQueryByteMax = 127;
   static constexpr float kByteScaleMin = 0x1p-100F;  // of smaller values bytes are zeros
 
-  // The factor that brings magnitudes up to `largest` (and their sum's check, 0 if all are finite) to
-  // at most `byte_max`, and what undoes it: 0 and NaN where float16 couldn't hold the values.
+  // The factor that brings magnitudes up to `largest` (and their sum's check, 0 if all are finite)
+  // to at most `byte_max`, and what undoes it: 0 and NaN where float16 couldn't hold the values.
   struct ByteFactors {
     float to_byte;
     float scale;
@@ -93,8 +93,7 @@ class EstimateKernel {
       PackBytes(mean + panel.stride, width, kAxisByteMax, kAxisByteZero,
                 panel.out + StatisticsAxisOffset(width) + 4 * b, scales + 4 * b);
       PackBytes(mean + 2 * panel.stride, width, kRestByteMax, 0,
-                panel.out + StatisticsRestOffset(width) + 4 * b,
-                scales + 4 * (kPanelBlocks + b));
+                panel.out + StatisticsRestOffset(width) + 4 * b, scales + 4 * (kPanelBlocks + b));
     }
   }
 
@@ -225,8 +224,8 @@ class EstimateKernel {
       for (int r = 0; r < kRows; ++r) {
         float* growth = growths + r * estimate.stride + v * kLanes;
         const Floats scaled = Words::Multiply(factor, Words::Set(scales[r].square_scale));
-        Words::Store(growth, Words::MultiplyAdd(Words::ToFloats(sums[r][v]), scaled,
-                                                Words::Load(growth)));
+        Words::Store(growth,
+                     Words::MultiplyAdd(Words::ToFloats(sums[r][v]), scaled, Words::Load(growth)));
       }
     }
   }

@@ -1,5 +1,5 @@
-// Facts about the estimate of sparse attention: how statistics and queries are packed, what comes of
-// them, and that all tables have its bits.
+// Facts about the estimate of sparse attention: how statistics and queries are packed, what comes
+// of them, and that all tables have its bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
