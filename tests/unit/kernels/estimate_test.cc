@@ -146,7 +146,9 @@ TEST(SparseKernels, AQueryIsScaledAndHasBytesOfItAndOfItsSquares) {
       int sum = 0;
       for (size_t d = 0; d < stride; ++d) {
         const float x = d < query.size() ? 0.18F * query[d] : 0;
-        if (d < query.size()) EXPECT_EQ(got.scaled[d], x);
+        if (d < query.size()) {
+          EXPECT_EQ(got.scaled[d], x);
+        }
         EXPECT_NEAR(got.bytes[d] * got.of.scale, x, 0.501 * got.of.scale) << table->name;
         EXPECT_NEAR(got.bytes[stride + d] * got.of.square_scale, x * x,
                     0.501 * got.of.square_scale);
