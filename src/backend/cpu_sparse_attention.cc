@@ -12,8 +12,6 @@ namespace remontoir {
 namespace {
 
 constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
-// The anchor page and those of local keys: less than a segment and kLocalKeysMin before the group.
-constexpr int kLocalBlocksMax = 2 + (kSegmentKeys + kLocalKeysMin + 8) / kKvPageTokens + 1;
 
 // What bounds scores, adds to their sum or changes them by position has not been studied.
 bool MayBeSparse(const AttentionOp& op) {

@@ -150,11 +150,8 @@ class SegmentSealer {
         kernels_.principal_axis(keys, kBlockIterations, &axis);
         kernels_.block_spread(keys, axis, Columns(b, 1), Columns(b, 2));
       }
-      for (int statistic = 0; statistic < 3; ++statistic) {
-        for (int d = 0; d < shape_.key_width; ++d) {
-          for (int b = 0; b < kPanelBlocks; ++b, out += 2) StoreHalf(Columns(b, statistic)[d], out);
-        }
-      }
+      kernels_.pack_statistics({scratch_.columns_.data(), stride(), shape_.key_width, out});
+      out += StatisticsPanelBytes(shape_.key_width);
     }
   }
 

@@ -10,6 +10,13 @@
 #include "kernels/math_scalar.h"
 
 namespace remontoir {
+namespace {
+
+// Of what the rows of a group may leave, so much is left to them together; what is still too much
+// for one of them it adds itself. Lists are about as short for 0.75 to 2, rows that add fewer.
+constexpr float kTogetherPart = 0.75F;
+
+}  // namespace
 
 void SparseScratch::Reserve(int64_t rows, const SealedShape& shape, int32_t segments_max) {
   const auto grow = [](auto* values, int64_t count) {
@@ -17,24 +24,33 @@ void SparseScratch::Reserve(int64_t rows, const SealedShape& shape, int32_t segm
   };
   const int64_t blocks = int64_t{segments_max} * shape.blocks();
   grow(&queries_, rows * shape.key_width);
-  grow(&squares_, rows * shape.key_width);
+  grow(&query_bytes_, rows * 2 * QueryByteStride(shape.key_width));
+  grow(&query_scales_, rows);
   grow(&weights_, rows * blocks);
   grow(&growths_, rows * blocks);
   grow(&weight_max_, rows);
   grow(&factors_, rows);
   grow(&totals_, rows);
+  grow(&left_, rows);
+  grow(&error_factors_, rows);
+  grow(&error_floors_, rows);
+  grow(&joined_, blocks);
   grow(&panels_, blocks / kPanelBlocks);
   grow(&means_, segments_max);
   grow(&chosen_, blocks / kPanelBlocks);
-  grow(&key_panels_, int64_t{segments_max} * (kSegmentKeys / kKvPanelKeys));
+  grow(&key_panels_, std::max<int64_t>(int64_t{segments_max} * (kSegmentKeys / kKvPanelKeys),
+                                       kLocalBlocksMax * kTilePanels));
 }
 
 int64_t SparseScratch::bytes() const {
-  const size_t floats = queries_.size() + squares_.size() + weights_.size() + growths_.size() +
-                        weight_max_.size() + factors_.size() + totals_.size();
+  const size_t floats = queries_.size() + weights_.size() + growths_.size() + weight_max_.size() +
+                        factors_.size() + totals_.size() + error_factors_.size() +
+                        error_floors_.size() + joined_.size();
   return static_cast<int64_t>(
       floats * sizeof(float) + (panels_.size() + means_.size()) * sizeof(void*) +
-      chosen_.size() * sizeof(uint16_t) + key_panels_.size() * sizeof(SealedPanel));
+      query_bytes_.size() + query_scales_.size() * sizeof(QueryBytes) +
+      left_.size() * sizeof(BlockTotals) + chosen_.size() * sizeof(uint16_t) +
+      key_panels_.size() * sizeof(SealedPanel));
 }
 
 class SparseGroupRun {
@@ -50,18 +66,21 @@ class SparseGroupRun {
         panel_count_(group.segment_count * shape.panels()),
         stride_(int64_t{panel_count_} * kPanelBlocks) {
     REM_CHECK(scratch.weights_.size() >= static_cast<size_t>(group.row_count * stride_) &&
+                  group.local_block_count <= kLocalBlocksMax &&
                   scratch.queries_.size() >=
                       static_cast<size_t>(int64_t{group.row_count} * shape.key_width),
               "scratch for a group of this size");
   }
 
   SparseCounts Run() {
-    AttendLocal();
     std::fill_n(group_.residuals, group_.row_count, 0.0F);
     const auto far_blocks = static_cast<int32_t>(stride_);
-    if (far_blocks == 0) return {};
+    if (far_blocks == 0) {
+      AttendEdge(0);
+      return {};
+    }
     ScaleQueries();
-    std::fill_n(scratch_.chosen_.data(), panel_count_, uint16_t{0});
+    AttendLocal();
     Estimate();
     if (!Choose()) std::fill_n(scratch_.chosen_.data(), panel_count_, uint16_t{0xffff});
     const int chosen = AttendChosen();
@@ -72,12 +91,33 @@ class SparseGroupRun {
   float* Weights(int row) { return scratch_.weights_.data() + row * stride_; }
   float* Growths(int row) { return scratch_.growths_.data() + row * stride_; }
 
+  // Pages that all rows see as a whole go as panels, like the chosen blocks: faster for so few
+  // rows.
   void AttendLocal() {
+    int whole = 0;
+    if (kernels_.attend_panels[static_cast<size_t>(group_.kv_type)] != nullptr) {
+      const int32_t key_end = group_.rows[0].key_end;
+      while (whole < group_.local_block_count &&
+             (group_.local_blocks[whole].block + 1) * kKvPageTokens <= key_end) {
+        ++whole;
+      }
+    }
+    AttendEdge(whole);
+    int count = 0;
+    for (int b = 0; b < whole; ++b) {
+      const KeyBlock& block = group_.local_blocks[b];
+      for (int p = 0; p < kTilePanels; ++p) AddPanel(block.keys, block.values, p, count++);
+    }
+    if (count > 0) AttendPanels(group_.kv_type, count);
+  }
+
+  // The local pages from `first` on; begins the rows' sums.
+  void AttendEdge(int first) {
     AttentionPartial local{};
     local.rows = group_.rows;
     local.row_count = group_.row_count;
-    local.blocks = group_.local_blocks;
-    local.block_count = group_.local_block_count;
+    local.blocks = group_.local_blocks + first;
+    local.block_count = group_.local_block_count - first;
     local.key_width = shape_.key_width;
     local.value_width = shape_.value_width;
     local.scale = group_.scale;
@@ -86,15 +126,33 @@ class SparseGroupRun {
     kernels_.attention_partial[static_cast<size_t>(group_.kv_type)](local);
   }
 
+  // The sixteen keys at 16 * panel as entry `index` of the list.
+  void AddPanel(const std::byte* keys, const std::byte* values, int64_t panel, int index) {
+    scratch_.key_panels_[static_cast<size_t>(index)] = {
+        keys + panel * kKvPanelKeys * RowBytes(shape_.type, shape_.key_width),
+        values + panel * kKvPanelKeys * RowBytes(shape_.type, shape_.value_width)};
+  }
+
+  void AttendPanels(DType type, int count) {
+    PanelAttention attention{};
+    attention.queries = scratch_.queries_.data();
+    attention.row_count = group_.row_count;
+    attention.panels = scratch_.key_panels_.data();
+    attention.panel_count = count;
+    attention.key_width = shape_.key_width;
+    attention.value_width = shape_.value_width;
+    attention.states = group_.states;
+    attention.sums = group_.sums;
+    kernels_.attend_panels[static_cast<size_t>(type)](attention);
+  }
+
   void ScaleQueries() {
-    const float factor = group_.scale * scalar::kLog2E;
+    const int64_t stride = QueryByteStride(shape_.key_width);
     for (int r = 0; r < group_.row_count; ++r) {
-      float* query = scratch_.queries_.data() + int64_t{r} * shape_.key_width;
-      float* square = scratch_.squares_.data() + int64_t{r} * shape_.key_width;
-      for (int d = 0; d < shape_.key_width; ++d) {
-        query[d] = group_.rows[r].query[d] * factor;
-        square[d] = query[d] * query[d];
-      }
+      kernels_.scale_query({group_.rows[r].query, shape_.key_width, group_.scale * scalar::kLog2E,
+                            scratch_.queries_.data() + int64_t{r} * shape_.key_width,
+                            scratch_.query_bytes_.data() + 2 * r * stride,
+                            &scratch_.query_scales_[static_cast<size_t>(r)]});
     }
   }
 
@@ -109,7 +167,8 @@ class SparseGroupRun {
     }
     BlockEstimate estimate{};
     estimate.queries = scratch_.queries_.data();
-    estimate.squares = scratch_.squares_.data();
+    estimate.bytes = scratch_.query_bytes_.data();
+    estimate.scales = scratch_.query_scales_.data();
     estimate.row_count = group_.row_count;
     estimate.panels = scratch_.panels_.data();
     estimate.panel_count = panel_count_;
@@ -123,21 +182,20 @@ class SparseGroupRun {
     kernels_.estimate_blocks(estimate);
   }
 
-  // Marks every row's choice, then takes the blocks that nobody chose into the rows' sums. False,
-  // and no sum changed, where all blocks are to be read.
+  // Marks what the rows choose together, then takes the blocks that nobody chose into their sums.
+  // False, and no sum changed, where all blocks are to be read.
   bool Choose() {
     for (int r = 0; r < group_.row_count; ++r) {
-      if (!ChooseForRow(r)) return false;
+      if (!WeighRow(r)) return false;
     }
-    int chosen = 0;
-    for (int p = 0; p < panel_count_; ++p) {
-      chosen += std::popcount(scratch_.chosen_[static_cast<size_t>(p)]);
-    }
-    if (static_cast<float>(chosen) > kChosenPartMax * static_cast<float>(stride_)) return false;
+    ChooseTogether();
+    if (TooManyChosen()) return false;
+    bool more = false;
+    for (int r = 0; r < group_.row_count; ++r) more |= ChooseForRow(r);
+    if (more && TooManyChosen()) return false;
     for (int r = 0; r < group_.row_count; ++r) {
       const auto row = static_cast<size_t>(r);
-      const BlockTotals left =
-          kernels_.drop_blocks({Weights(r), Growths(r), scratch_.chosen_.data(), panel_count_});
+      const BlockTotals left = more ? Drop(r) : scratch_.left_[row];
       group_.residuals[r] = left.error_sum / scratch_.totals_[row];
       scratch_.totals_[row] = left.weight_sum;
     }
@@ -150,25 +208,61 @@ class SparseGroupRun {
     return true;
   }
 
+  bool TooManyChosen() const {
+    int chosen = 0;
+    for (int p = 0; p < panel_count_; ++p) {
+      chosen += std::popcount(scratch_.chosen_[static_cast<size_t>(p)]);
+    }
+    return static_cast<float>(chosen) > kChosenPartMax * static_cast<float>(stride_);
+  }
+
   // False where the row has no finite estimate (a value that float16 can't hold, or no number):
   // then all is read.
-  bool ChooseForRow(int r) {
+  bool WeighRow(int r) {
     const auto row = static_cast<size_t>(r);
     const SoftmaxState& state = group_.states[r];
     const float max = std::max(state.max, scratch_.weight_max_[row]);
     if (!(std::fabs(max) < std::numeric_limits<float>::infinity())) return false;
-    const BlockTotals totals = kernels_.weigh_blocks({Weights(r), Growths(r), panel_count_, max});
+    const BlockTotals totals = kernels_.weigh_blocks(
+        {Weights(r), Growths(r), panel_count_, max, settings_.chosen_blocks_min});
     const float factor = scalar::Exp2(state.max - max);
     const float total = std::fma(state.sum, factor, totals.weight_sum);
     if (!(total < std::numeric_limits<float>::infinity()) ||
         !(totals.error_sum < std::numeric_limits<float>::infinity())) {
       return false;
     }
-    kernels_.choose_blocks({Growths(r), panel_count_, totals, settings_.epsilon * total,
-                            settings_.chosen_blocks_min, &level_guess_, scratch_.chosen_.data()});
     scratch_.weight_max_[row] = max;
     scratch_.factors_[row] = factor;
     scratch_.totals_[row] = total;
+    scratch_.error_factors_[row] = 1 / (settings_.epsilon * total);
+    scratch_.error_floors_[row] = totals.error_floor;
+    return true;
+  }
+
+  // What is good for all rows is chosen first: a list that each of them begins would be longer.
+  void ChooseTogether() {
+    const BlockTotals joined = kernels_.join_errors(
+        {Growths(0), stride_, group_.row_count, panel_count_, scratch_.error_factors_.data(),
+         scratch_.error_floors_.data(), scratch_.joined_.data(), scratch_.chosen_.data()});
+    const float budget =
+        group_.row_count == 1 ? 1.0F : kTogetherPart * static_cast<float>(group_.row_count);
+    kernels_.choose_blocks({scratch_.joined_.data(), panel_count_, joined.error_sum,
+                            joined.error_max, budget, &level_guess_, scratch_.chosen_.data()});
+  }
+
+  BlockTotals Drop(int r) {
+    return kernels_.drop_blocks({Weights(r), Growths(r), scratch_.chosen_.data(), panel_count_});
+  }
+
+  // Adds what the row misses; false: nothing.
+  bool ChooseForRow(int r) {
+    const auto row = static_cast<size_t>(r);
+    const BlockTotals left = Drop(r);
+    scratch_.left_[row] = left;
+    const float budget = settings_.epsilon * scratch_.totals_[row];
+    if (left.error_sum <= budget) return false;
+    kernels_.choose_blocks({Growths(r), panel_count_, left.error_sum, left.error_max, budget,
+                            &level_guess_, scratch_.chosen_.data()});
     return true;
   }
 
@@ -195,11 +289,10 @@ class SparseGroupRun {
     }
   }
 
-  // Returns how many blocks those are.
+  // Returns how many blocks those are. Groups read them up and down in turns, so that a group
+  // begins with what the one before it has left in the cache.
   int AttendChosen() {
     const int block_panels = std::max(1, shape_.block_keys / kKvPanelKeys);
-    const int64_t key_bytes = kKvPanelKeys * RowBytes(shape_.type, shape_.key_width);
-    const int64_t value_bytes = kKvPanelKeys * RowBytes(shape_.type, shape_.value_width);
     int chosen = 0;
     int count = 0;
     for (int p = 0; p < panel_count_; ++p) {
@@ -210,23 +303,12 @@ class SparseGroupRun {
         const int key = block * shape_.block_keys;
         REM_CHECK(key % kKvPanelKeys == 0, "chosen blocks are whole panels of keys");
         for (int i = 0; i < block_panels; ++i) {
-          const int64_t panel = key / kKvPanelKeys + i;
-          scratch_.key_panels_[static_cast<size_t>(count++)] = {
-              segment + offsets_.keys + panel * key_bytes,
-              segment + offsets_.values + panel * value_bytes};
+          AddPanel(segment + offsets_.keys, segment + offsets_.values, key / kKvPanelKeys + i,
+                   count++);
         }
       }
     }
-    PanelAttention attention{};
-    attention.queries = scratch_.queries_.data();
-    attention.row_count = group_.row_count;
-    attention.panels = scratch_.key_panels_.data();
-    attention.panel_count = count;
-    attention.key_width = shape_.key_width;
-    attention.value_width = shape_.value_width;
-    attention.states = group_.states;
-    attention.sums = group_.sums;
-    kernels_.attend_panels[static_cast<size_t>(shape_.type)](attention);
+    AttendPanels(shape_.type, count);
     return chosen;
   }
 

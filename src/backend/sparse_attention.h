@@ -22,6 +22,9 @@ struct SparseSettings {
 // Of more far blocks than this part all are taken: choosing no longer pays.
 inline constexpr float kChosenPartMax = 0.6F;
 
+// The anchor page and those of local keys: less than a segment and kLocalKeysMin before the group.
+inline constexpr int kLocalBlocksMax = 2 + (kSegmentKeys + kLocalKeysMin + 8) / kKvPageTokens + 1;
+
 // The rows of one query head at up to 8 positions, or all query heads of a KV head at one position.
 // All of them know the same segments, segment_count = FarSegments(position).
 struct SparseGroup {
@@ -54,9 +57,13 @@ class SparseScratch {
 
  private:
   friend class SparseGroupRun;
-  std::vector<float> queries_, squares_;  // [rows][key_width]
+  std::vector<float> queries_;       // [rows][key_width]
+  std::vector<int8_t> query_bytes_;  // [rows][2][QueryByteStride(key_width)]
+  std::vector<QueryBytes> query_scales_;
   std::vector<float> weights_, growths_;  // [rows][blocks of all segments]
-  std::vector<float> weight_max_, factors_, totals_;
+  std::vector<float> joined_;             // [blocks of all segments]
+  std::vector<float> weight_max_, factors_, totals_, error_factors_, error_floors_;
+  std::vector<BlockTotals> left_;
   std::vector<const std::byte*> panels_, means_;
   std::vector<uint16_t> chosen_;
   std::vector<SealedPanel> key_panels_;

@@ -79,6 +79,17 @@ struct Avx2ByteWords : Avx2Words {
     std::memcpy(&four, q, 4);
     return _mm256_set1_epi32(four);
   }
+  static Ints SetInts(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+  // sum[i] += the four bytes of weights[i], at most 127, times `four`'s signed ones, none -128.
+  static Ints DotSevenBits(Ints sum, Ints weights, __m256i four) {
+    return {DotSevenBits(sum.low, weights.low, four), DotSevenBits(sum.high, weights.high, four)};
+  }
+
+ private:
+  static __m256i DotSevenBits(__m256i sum, __m256i weights, __m256i four) {
+    const __m256i pairs = _mm256_maddubs_epi16(weights, four);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
 };
 
 }  // namespace remontoir

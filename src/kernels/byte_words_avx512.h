@@ -58,6 +58,8 @@ struct Avx512ByteWords : Avx512Words {
   static Ints Dot(Ints sum, Ints weights, __m512i four) {
     return _mm512_dpbusd_epi32(sum, weights, four);
   }
+  static Ints SetInts(int32_t x) { return _mm512_set1_epi32(x); }
+  static Ints DotSevenBits(Ints sum, Ints weights, __m512i four) { return Dot(sum, weights, four); }
 };
 
 }  // namespace REM_WORDS

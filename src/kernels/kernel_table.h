@@ -47,10 +47,13 @@ struct KernelTable {
   // The axis times its deviation, and the variance by column that this leaves over; [stride] each.
   void (*block_spread)(const KeySet& keys, const PrincipalAxis& axis, float* scaled_axis,
                        float* rest);
+  void (*pack_statistics)(const StatisticsPanel&);
+  void (*scale_query)(const QueryScaling&);
   void (*estimate_blocks)(const BlockEstimate&);
   BlockTotals (*weigh_blocks)(const BlockWeighing&);
+  BlockTotals (*join_errors)(const ErrorJoin&);  // of `joined`
   void (*choose_blocks)(const BlockChoice&);
-  BlockTotals (*drop_blocks)(const BlockDrop&);  // error_max is not counted
+  BlockTotals (*drop_blocks)(const BlockDrop&);  // without a floor
   void (*add_block_means)(const BlockMeans&);
   // By the sealed type: kF32, kF16 and kBF16, else null.
   std::array<void (*)(const PanelAttention&), kDTypeCount> attend_panels;

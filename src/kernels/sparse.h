@@ -26,6 +26,14 @@ struct PrincipalAxis {
   float spread = 0;    // mean square of the projections
 };
 
+// A panel's statistics from those of its blocks, as tensor/sealed_layout.h has them.
+struct StatisticsPanel {
+  const float* columns;  // [16][3][stride]: of each block the mean, the scaled axis and the rest
+  int64_t stride;        // floats; a multiple of 16
+  int key_width;
+  std::byte* out;  // [StatisticsPanelBytes(key_width)]
+};
+
 // --- Estimate ---
 
 // Blocks are weighed by moments of their keys (see docs of the sparse mode). Both limits are in
@@ -35,12 +43,32 @@ inline constexpr float kErrorGrowthMax = 24.0F;
 // Blocks that weigh less, relative to the row's largest score, weigh nothing.
 inline constexpr float kBlockWeightMin = 1e-30F;
 
+// A row's query * scale * log2(e), and as bytes: value = byte * scale, of the query and of its
+// squares. NaN scales where the query isn't finite.
+struct QueryBytes {
+  float scale;
+  float square_scale;
+  int32_t zero;  // what kAxisByteZero adds to the product of the bytes with those of an axis
+};
+struct QueryScaling {
+  const float* query;  // [key_width]
+  int key_width;
+  float factor;
+  float* scaled;   // [key_width]
+  int8_t* bytes;   // [2][QueryByteStride(key_width)]: of the query, of its squares
+  QueryBytes* of;  // of the bytes
+};
+inline constexpr int64_t QueryByteStride(int key_width) {
+  return (int64_t{key_width} + 15) / 16 * 16;
+}
+
 // For every row and block, with q = the row's query * scale * log2(e):
 //   score  s = q . mean;  growth h = ln2 / 2 * ((q . axis)^2 + q^2 . rest)
 //   weights = log2(block keys) + s + min(h, kWeightGrowthMax);  growths = h
 struct BlockEstimate {
-  const float* queries;  // [row_count][key_width], scaled
-  const float* squares;  // [row_count][key_width], their squares
+  const float* queries;      // [row_count][key_width], scaled
+  const int8_t* bytes;       // [row_count][2][QueryByteStride(key_width)]
+  const QueryBytes* scales;  // [row_count] of the bytes
   int row_count;
   const std::byte* const* panels;  // [panel_count] statistics of 16 blocks each
   int panel_count;
@@ -60,22 +88,38 @@ struct BlockWeighing {
   float* growths;  // [16 * panel_count], replaced by the errors
   int panel_count;
   float max;
+  int chosen_min;  // up to 32
 };
 struct BlockTotals {
   float weight_sum = 0;
   float error_sum = 0;
   float error_max = 0;
+  // At least chosen_min blocks, and seldom more, have an error from here on: all of the largest.
+  // Above 0, so that blocks that hide nothing have less.
+  float error_floor = 0;
 };
 
-// The row's choice: all blocks with an error from a level on, the highest level that leaves at most
-// `budget` of error, and at least chosen_min blocks (fewer where there are fewer). A level is half
-// an octave; blocks of one level go in order.
+// What rows that share a list say together: joined = sum over rows of errors * factors. Blocks with
+// an error from the row's floor on are chosen, and count as zeros.
+struct ErrorJoin {
+  const float* errors;  // [row_count][stride]
+  int64_t stride;
+  int row_count;
+  int panel_count;
+  const float* factors;  // [row_count]
+  const float* floors;   // [row_count]
+  float* joined;         // [16 * panel_count], written
+  uint16_t* chosen;      // [panel_count], written, a bit a block
+};
+
+// Chooses all blocks with an error from a level on, the highest level that leaves at most `budget`
+// of error. A level is an eighth of an octave.
 struct BlockChoice {
   const float* errors;  // [16 * panel_count]
   int panel_count;
-  BlockTotals totals;
+  float error_sum;
+  float error_max;
   float budget;
-  int chosen_min;
   int32_t* level_guess;  // where the last choice's level lay from that of its budget; kept up
   uint16_t* chosen;      // [panel_count], a bit a block: those of the choice are set, others stay
 };

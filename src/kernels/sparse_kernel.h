@@ -1,4 +1,4 @@
-// Sealing, estimate and choice of sparse attention in the words of an instruction set.
+// Sealing, choice and far part of sparse attention in the words of an instruction set.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ class SparseKernel {
   static void Install(KernelTable* table) {
     table->principal_axis = &FindPrincipalAxis;
     table->block_spread = &BlockSpread;
-    table->estimate_blocks = &EstimateBlocks;
     table->weigh_blocks = &WeighBlocks;
+    table->join_errors = &JoinErrors;
     table->choose_blocks = &ChooseBlocks;
     table->drop_blocks = &DropBlocks;
     table->add_block_means = &AddBlockMeans;
@@ -35,7 +35,6 @@ class SparseKernel {
 
   static constexpr int kLanes = scalar::kLanes;
   static constexpr int64_t kHalfBytes = 2;
-  static constexpr float kHalfLn2 = 0.346573590F;
   static constexpr float kTwoLn2 = 1.38629436F;
 
   // --- Sealing ---
@@ -130,10 +129,20 @@ class SparseKernel {
     }
   }
 
+  // The sum of term(sixteen projections, sum) over all; behind the last one are zeros.
+  template <class Term>
+  static float SumOfProjections(const KeySet& keys, const float* projections, const Term& term) {
+    Floats sum = Words::Zero();
+    int i = 0;
+    for (; i + kLanes <= keys.count; i += kLanes) sum = term(Words::Load(projections + i), sum);
+    if (i < keys.count) sum = term(Words::LoadFirst(projections + i, keys.count - i), sum);
+    return Words::FoldLanes(sum);
+  }
+
   // axis = sum over keys of projection * deviation, of length 1.
   static bool Iterate(const KeySet& keys, PrincipalAxis* out) {
-    float total = 0;
-    for (int i = 0; i < keys.count; ++i) total += out->projections[i];
+    const float total = SumOfProjections(keys, out->projections,
+                                         [](Floats x, Floats sum) { return Words::Add(sum, x); });
     ForEachRun(keys.stride, [&](int64_t d, auto columns) {
       constexpr int kCount = decltype(columns)::value;
       Floats sums[kCount];
@@ -157,10 +166,9 @@ class SparseKernel {
       has_axis = Iterate(keys, out);
     }
     Project(keys, out);
-    float sum = 0;
-    for (int i = 0; i < keys.count; ++i) {
-      sum = std::fma(out->projections[i], out->projections[i], sum);
-    }
+    const float sum = SumOfProjections(keys, out->projections, [](Floats x, Floats squares) {
+      return Words::MultiplyAdd(x, x, squares);
+    });
     out->spread = has_axis ? sum / static_cast<float>(keys.count) : 0.0F;
   }
 
@@ -184,100 +192,6 @@ class SparseKernel {
     }
   }
 
-  // --- Estimate ---
-
-  // sums[r][v] = rows[r][0 ... width) . statistic[v], where the sixteen values of a statistic at d
-  // stand at at[v] + 32 * d.
-  template <int kRows, int kCount>
-  static void Dots(const float* first_row, int64_t width, const std::byte* const (&at)[kCount],
-                   Floats (&sums)[kRows][kCount]) {
-    const float* rows[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      rows[r] = first_row + r * width;
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) sums[r][v] = Words::Zero();
-    }
-#pragma GCC unroll 4
-    for (int64_t d = 0; d < width; ++d) {
-      Tiles::template MultiplyAdd<DType::kF16, kRows, kCount>(
-          [&](int r) { return Words::SetFrom(rows[r] + d); },
-          [&](int v) { return at[v] + d * kLanes * kHalfBytes; }, sums);
-    }
-  }
-
-  template <int kRows, int kCount>
-  [[gnu::noinline]] static void EstimateTile(const BlockEstimate& estimate, int row, int panel) {
-    const int64_t width = estimate.key_width;
-    const int64_t statistic_bytes = width * kLanes * kHalfBytes;
-    const std::byte* means[kCount];
-    const std::byte* axes[kCount];
-    const std::byte* rests[kCount];
-    for (int v = 0; v < kCount; ++v) {
-      means[v] = estimate.panels[panel + v];
-      axes[v] = means[v] + statistic_bytes;
-      rests[v] = axes[v] + statistic_bytes;
-    }
-    const float* queries = estimate.queries + row * width;
-    float* growths = estimate.growths + row * estimate.stride + panel * kLanes;
-    float* weights = estimate.weights + row * estimate.stride + panel * kLanes;
-    Floats sums[kRows][kCount];
-    Dots<kRows, kCount>(estimate.squares + row * width, width, rests, sums);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        Words::Store(growths + r * estimate.stride + v * kLanes, sums[r][v]);
-      }
-    }
-    Dots<kRows, kCount>(queries, width, axes, sums);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        float* growth = growths + r * estimate.stride + v * kLanes;
-        const Floats variance = Words::MultiplyAdd(sums[r][v], sums[r][v], Words::Load(growth));
-        Words::Store(growth, Words::Multiply(variance, Words::Set(kHalfLn2)));
-      }
-    }
-    Dots<kRows, kCount>(queries, width, means, sums);
-    const Floats keys = Words::Set(estimate.log2_block_keys);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        const int64_t at = r * estimate.stride + v * kLanes;
-        const Floats growth =
-            Words::Smaller(Words::Load(growths + at), Words::Set(kWeightGrowthMax));
-        Words::Store(weights + at, Words::Add(Words::Add(keys, sums[r][v]), growth));
-      }
-    }
-  }
-
-  template <int kRows>
-  static void EstimateRows(const BlockEstimate& estimate, int row) {
-    constexpr int kCount = Tiles::SixteensOf(kRows);
-    int panel = 0;
-    for (; panel + kCount <= estimate.panel_count; panel += kCount) {
-      EstimateTile<kRows, kCount>(estimate, row, panel);
-    }
-    for (; panel < estimate.panel_count; ++panel) EstimateTile<kRows, 1>(estimate, row, panel);
-    for (int r = row; r < row + kRows; ++r) {
-      const float* weights = estimate.weights + r * estimate.stride;
-      Floats largest = Words::Set(-std::numeric_limits<float>::infinity());
-      for (int p = 0; p < estimate.panel_count; ++p) {
-        largest = Words::Larger(Words::Load(weights + p * kLanes), largest);
-      }
-      estimate.weight_max[r] = Words::LargestLane(largest);
-    }
-  }
-
-  static void EstimateBlocks(const BlockEstimate& estimate) {
-    Tiles::ForEach(estimate.row_count, [&](int row, auto height) {
-      EstimateRows<decltype(height)::value>(estimate, row);
-    });
-  }
-
   // --- Choice ---
 
   static BlockTotals WeighBlocks(const BlockWeighing& blocks) {
@@ -285,6 +199,7 @@ class SparseKernel {
     Floats weight_sums = Words::Zero();
     Floats error_sums = Words::Zero();
     Floats largest = Words::Zero();
+    Floats second = Words::Zero();
     for (int p = 0; p < blocks.panel_count; ++p) {
       float* weight_at = blocks.weights + p * kLanes;
       float* growth_at = blocks.growths + p * kLanes;
@@ -300,21 +215,58 @@ class SparseKernel {
       Words::Store(growth_at, error);
       weight_sums = Words::Add(weight_sums, weight);
       error_sums = Words::Add(error_sums, error);
+      second = Words::Larger(Words::Smaller(error, largest), second);
       largest = Words::Larger(error, largest);
     }
     return {Words::FoldLanes(weight_sums), Words::FoldLanes(error_sums),
-            Words::LargestLane(largest)};
+            Words::LargestLane(largest), FloorOf(blocks.chosen_min, largest, second)};
   }
 
-  // Half octaves of positive floats, ascending.
-  static uint32_t LevelOf(float error) { return std::bit_cast<uint32_t>(error) >> 22; }
-  static float FromLevel(uint32_t level) { return std::bit_cast<float>(level << 22); }
+  // The count-th largest of the two largest errors in each lane: as many blocks have no smaller
+  // one, and seldom more.
+  static float FloorOf(int count, Floats largest, Floats second) {
+    alignas(64) float lanes[2 * kLanes];
+    Words::Store(lanes, largest);
+    Words::Store(lanes + kLanes, second);
+    float floor = std::numeric_limits<float>::infinity();
+    for (const float lane : lanes) {
+      const Floats x = Words::Set(lane);
+      const uint32_t bits = (Words::Bits(Words::Less(x, largest)) & 0xffffU) << kLanes |
+                            (Words::Bits(Words::Less(x, second)) & 0xffffU);
+      if (std::popcount(bits) < count) floor = std::min(floor, lane);
+    }
+    return std::max(floor, std::numeric_limits<float>::min());
+  }
 
-  // At three levels at once: sums of errors below, or counts from each on.
-  template <bool kCounts>
+  // Chooses what is not below the rows' floors and joins the rest.
+  static BlockTotals JoinErrors(const ErrorJoin& join) {
+    Floats totals = Words::Zero();
+    Floats largest = Words::Zero();
+    for (int p = 0; p < join.panel_count; ++p) {
+      const float* errors = join.errors + p * kLanes;
+      uint32_t below = 0xffff;
+      Floats sum = Words::Zero();
+      for (int r = 0; r < join.row_count; ++r, errors += join.stride) {
+        const Floats error = Words::Load(errors);
+        below &= Words::Bits(Words::Less(error, Words::SetFrom(join.floors + r)));
+        sum = Words::MultiplyAdd(error, Words::SetFrom(join.factors + r), sum);
+      }
+      sum = Words::Clear(Words::FromBits(~below & 0xffffU), sum);
+      join.chosen[p] = static_cast<uint16_t>(~below);
+      Words::Store(join.joined + p * kLanes, sum);
+      totals = Words::Add(totals, sum);
+      largest = Words::Larger(sum, largest);
+    }
+    return {0, Words::FoldLanes(totals), Words::LargestLane(largest), 0};
+  }
+
+  // Eighths of octaves of positive floats, ascending.
+  static uint32_t LevelOf(float error) { return std::bit_cast<uint32_t>(error) >> 20; }
+  static float FromLevel(uint32_t level) { return std::bit_cast<float>(level << 20); }
+
+  // Sums of the errors below three levels.
   static void TallyLevels(const BlockChoice& choice, const uint32_t (&levels)[3],
                           float (&tallies)[3]) {
-    const Floats one = Words::Set(1.0F);
     const Floats first = Words::Set(FromLevel(levels[0]));
     const Floats second = Words::Set(FromLevel(levels[1]));
     const Floats third = Words::Set(FromLevel(levels[2]));
@@ -322,10 +274,8 @@ class SparseKernel {
     for (int p = 0; p < choice.panel_count; ++p) {
       const Floats errors = Words::Load(choice.errors + p * kLanes);
       const auto add = [&](Floats level, int i) {
-        const typename Words::Mask below = Words::Less(errors, level);
-        const Floats part =
-            kCounts ? Words::Clear(below, one) : Words::Select(below, errors, Words::Zero());
-        sums[i] = Words::Add(sums[i], part);
+        sums[i] =
+            Words::Add(sums[i], Words::Select(Words::Less(errors, level), errors, Words::Zero()));
       };
       add(first, 0);
       add(second, 1);
@@ -334,12 +284,10 @@ class SparseKernel {
     for (int i = 0; i < 3; ++i) tallies[i] = Words::FoldLanes(sums[i]);
   }
 
-  // Between a level for which holds(tally) is true and a higher one for which it isn't: the highest
-  // for which it is, as tallies only grow with the level (sums) or fall (counts).
-  // The first levels to try are given; they don't change what is found.
-  template <bool kCounts, class Holds>
+  // Between a level that leaves at most the budget and a higher one that doesn't: the highest that
+  // does. The first levels to try are given; they don't change what is found.
   static uint32_t SearchLevel(const BlockChoice& choice, uint32_t low, uint32_t high,
-                              const int64_t (&first)[3], const Holds& holds) {
+                              const int64_t (&first)[3]) {
     for (bool begins = true; high - low > 1; begins = false) {
       const uint32_t gap = high - low;
       uint32_t levels[3] = {low + std::max(1U, gap / 4), low + std::max(1U, gap / 2),
@@ -349,69 +297,46 @@ class SparseKernel {
             std::clamp<int64_t>(first[i], int64_t{low} + 1, int64_t{high} - 1));
       }
       float tallies[3];
-      TallyLevels<kCounts>(choice, levels, tallies);
+      TallyLevels(choice, levels, tallies);
       for (int i = 2; i >= 0; --i) {
-        if (!holds(tallies[i])) high = levels[i];
+        if (!(tallies[i] <= choice.budget)) high = levels[i];
       }
       for (int i = 0; i < 3; ++i) {
-        if (levels[i] < high && holds(tallies[i])) low = levels[i];
+        if (levels[i] < high && tallies[i] <= choice.budget) low = levels[i];
       }
     }
     return low;
   }
 
-  // Sets the bits of blocks with errors from `level` on; returns how many.
-  static int MarkFrom(const BlockChoice& choice, float level) {
+  // Sets the bits of blocks with errors from `level` on.
+  static void MarkFrom(const BlockChoice& choice, float level) {
     const Floats levels = Words::Set(level);
-    int count = 0;
     for (int p = 0; p < choice.panel_count; ++p) {
       const Floats errors = Words::Load(choice.errors + p * kLanes);
       const uint32_t bits = ~Words::Bits(Words::Less(errors, levels)) & 0xffffU;
       choice.chosen[p] = static_cast<uint16_t>(choice.chosen[p] | bits);
-      count += std::popcount(bits);
-    }
-    return count;
-  }
-
-  // Sets the bits of the first `count` blocks with errors in [low, high).
-  static void MarkFirst(const BlockChoice& choice, float low, float high, int count) {
-    for (int p = 0; p < choice.panel_count && count > 0; ++p) {
-      const Floats errors = Words::Load(choice.errors + p * kLanes);
-      uint32_t bits = Words::Bits(Words::Less(errors, Words::Set(high))) &
-                      ~Words::Bits(Words::Less(errors, Words::Set(low))) & 0xffffU;
-      for (; bits != 0 && count > 0; bits &= bits - 1, --count) {
-        choice.chosen[p] = static_cast<uint16_t>(choice.chosen[p] | (bits & (0U - bits)));
-      }
     }
   }
 
   static void ChooseBlocks(const BlockChoice& choice) {
+    if (choice.error_sum <= choice.budget) return;
     const int blocks = choice.panel_count * kLanes;
-    const uint32_t top = LevelOf(choice.totals.error_max) + 1;
-    uint32_t level = top;
-    if (choice.totals.error_sum > choice.budget) {
-      // All blocks below this level together have a sixteenth of the budget.
-      const uint32_t low = LevelOf(choice.budget / static_cast<float>(16 * blocks));
-      // Rows that stand together choose much alike.
-      const int64_t base = LevelOf(choice.budget);
-      const int64_t guess = base + *choice.level_guess;
-      level = SearchLevel<false>(choice, std::min(low, top - 1), top, {guess - 1, guess, guess + 1},
-                                 [&](float sum) { return sum <= choice.budget; });
-      *choice.level_guess = static_cast<int32_t>(int64_t{level} - base);
-    }
-    const int marked = level == top ? 0 : MarkFrom(choice, FromLevel(level));
-    const int least = std::min(choice.chosen_min, blocks);
-    if (marked >= least) return;
-    const uint32_t last = SearchLevel<true>(
-        choice, 0, level, {int64_t{level} - 8, int64_t{level} - 4, int64_t{level} - 2},
-        [&](float count) { return count >= static_cast<float>(least); });
-    const int above = MarkFrom(choice, FromLevel(last + 1));
-    MarkFirst(choice, FromLevel(last), FromLevel(last + 1), least - above);
+    const uint32_t top = LevelOf(choice.error_max) + 1;
+    // All blocks below this level together have a sixteenth of the budget.
+    const uint32_t low = LevelOf(choice.budget / static_cast<float>(16 * blocks));
+    // Rows that stand together choose much alike.
+    const int64_t base = LevelOf(choice.budget);
+    const int64_t guess = base + *choice.level_guess;
+    const uint32_t level =
+        SearchLevel(choice, std::min(low, top - 1), top, {guess - 3, guess, guess + 3});
+    *choice.level_guess = static_cast<int32_t>(int64_t{level} - base);
+    MarkFrom(choice, FromLevel(level));
   }
 
   static BlockTotals DropBlocks(const BlockDrop& drop) {
     Floats weight_sums = Words::Zero();
     Floats error_sums = Words::Zero();
+    Floats largest = Words::Zero();
     for (int p = 0; p < drop.panel_count; ++p) {
       const typename Words::Mask chosen = Words::FromBits(drop.chosen[p]);
       float* weight_at = drop.weights + p * kLanes;
@@ -422,8 +347,10 @@ class SparseKernel {
       Words::Store(error_at, error);
       weight_sums = Words::Add(weight_sums, weight);
       error_sums = Words::Add(error_sums, error);
+      largest = Words::Larger(error, largest);
     }
-    return {Words::FoldLanes(weight_sums), Words::FoldLanes(error_sums), 0};
+    return {Words::FoldLanes(weight_sums), Words::FoldLanes(error_sums),
+            Words::LargestLane(largest), 0};
   }
 
   // Columns [column, column + 16 * kCount), the last sixteen of them short where `count` says so.

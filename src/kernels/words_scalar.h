@@ -61,6 +61,9 @@ struct ScalarWords {
     const Floats x = LoadAs<kType>(at);
     for (int r = 0; r < kRows; ++r) sums[r][column] = MultiplyAdd(rows[r], x, sums[r][column]);
   }
+  static void StoreBytes(int8_t* at, Floats x) {
+    for (size_t i = 0; i < 16; ++i) at[i] = static_cast<int8_t>(std::lrintf(x.lane[i]));
+  }
   static void StoreF16(std::byte* at, Floats x) {
     for (size_t i = 0; i < 16; ++i) {
       const uint16_t half = FloatToHalf(x.lane[i]);
@@ -85,6 +88,9 @@ struct ScalarWords {
   }
   static Floats Larger(Floats a, Floats b) {
     return Lanes([&](size_t i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static Floats Magnitude(Floats x) {
+    return Lanes([&](size_t i) { return std::fabs(x.lane[i]); });
   }
 
   static Mask Less(Floats a, Floats b) {
@@ -120,6 +126,38 @@ struct ScalarWords {
     float largest = x.lane[0];
     for (const float lane : x.lane) largest = lane > largest ? lane : largest;
     return largest;
+  }
+
+  // Lane i: one int32, or four bytes.
+  struct Ints {
+    std::array<int32_t, 16> lane;
+  };
+  static Ints SetInts(int32_t x) {
+    Ints out;
+    out.lane.fill(x);
+    return out;
+  }
+  static Ints LoadInts(const std::byte* at) {
+    Ints out;
+    std::memcpy(out.lane.data(), at, sizeof out.lane);
+    return out;
+  }
+  static Floats ToFloats(Ints x) {
+    return Lanes([&](size_t i) { return static_cast<float>(x.lane[i]); });
+  }
+  static int32_t SetFour(const int8_t* q) {
+    int32_t four;
+    std::memcpy(&four, q, 4);
+    return four;
+  }
+  // Out of line: in unrolled kernels it would take minutes to compile.
+  [[gnu::noinline]] static Ints DotSevenBits(Ints sum, Ints weights, int32_t four) {
+    for (size_t i = 0; i < 16; ++i) {
+      for (int b = 0; b < 32; b += 8) {
+        sum.lane[i] += (weights.lane[i] >> b & 0xff) * static_cast<int8_t>(four >> b & 0xff);
+      }
+    }
+    return sum;
   }
 
  private:

@@ -48,8 +48,13 @@ struct SealedShape {
 // Offsets in bytes from the start of a head's part of a segment; each a multiple of 64.
 //   keys        [kSegmentKeys / 16][key_width][16]   panels as in a KV page, blocks side by side
 //   values      [kSegmentKeys][value_width]
-//   statistics  [panels][3][key_width][16] float16: of 16 blocks the mean key, the principal axis
-//               times its deviation, and the variance that the axis leaves over
+//   statistics  [panels]; of 16 blocks
+//                 mean  [key_width][16] float16: the mean key
+//                 axis  [key_width / 4][16][4] bytes: the principal axis times its deviation, a
+//                       value (byte - kAxisByteZero) * scale; columns up to a whole four are zeros
+//                 rest  likewise: the variance that the axis leaves over, byte * scale
+//                 scales of the axis [16] and of the rest [16], float32; NaN where the block has a
+//                       value that float16 couldn't hold
 //   means       [blocks][mean_stride] float16: the blocks' mean values
 //   order       [kSegmentKeys] uint16: whose key it is, counted from the segment's first
 struct SealedOffsets {
@@ -62,10 +67,24 @@ struct SealedOffsets {
 };
 SealedOffsets OffsetsOf(const SealedShape& shape);
 
-// Bytes of one panel's statistics.
-inline constexpr int64_t StatisticsPanelBytes(int32_t key_width) {
-  return int64_t{3} * key_width * kPanelBlocks * 2;
+// Parts of one panel's statistics, in bytes from its start.
+inline constexpr int64_t StatisticsAxisOffset(int32_t key_width) {
+  return int64_t{key_width} * kPanelBlocks * 2;
 }
+inline constexpr int64_t StatisticsRestOffset(int32_t key_width) {
+  return StatisticsAxisOffset(key_width) + int64_t{(key_width + 3) / 4} * 4 * kPanelBlocks;
+}
+inline constexpr int64_t StatisticsScalesOffset(int32_t key_width) {
+  return StatisticsRestOffset(key_width) + int64_t{(key_width + 3) / 4} * 4 * kPanelBlocks;
+}
+inline constexpr int64_t StatisticsPanelBytes(int32_t key_width) {
+  return StatisticsScalesOffset(key_width) + int64_t{2} * kPanelBlocks * 4;
+}
+// Statistics are bytes of seven bits, so that instruction sets whose sums of two products have
+// sixteen bits add them without overflow.
+inline constexpr int kAxisByteZero = 64;
+inline constexpr int kAxisByteMax = 63;  // in magnitude, from kAxisByteZero
+inline constexpr int kRestByteMax = 127;
 
 // The type in which keys and values of a KV type are sealed: q8_0 has its scales apart from the
 // bytes, so that single keys can't be moved, and is copied as float16.

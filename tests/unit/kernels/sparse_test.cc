@@ -11,6 +11,7 @@
 #include "kernels/kernel_table.h"
 #include "tensor/sealed_layout.h"
 #include "tests/support/bits.h"
+#include "tests/support/halves.h"
 #include "tests/support/kernel_cases.h"
 #include "tests/support/kernel_tables.h"
 
@@ -18,21 +19,6 @@ namespace remontoir {
 namespace {
 
 constexpr double kLn2 = std::numbers::ln2;
-
-std::vector<std::byte> Halves(const std::vector<float>& values) {
-  std::vector<std::byte> out(values.size() * 2);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint16_t half = FloatToHalf(values[i]);
-    std::memcpy(&out[2 * i], &half, 2);
-  }
-  return out;
-}
-
-float HalfAt(const std::vector<std::byte>& halves, size_t index) {
-  uint16_t half;
-  std::memcpy(&half, &halves[2 * index], 2);
-  return HalfToFloat(half);
-}
 
 // --- Principal axes ---
 
@@ -116,102 +102,6 @@ TEST(SparseKernels, AxesHaveTheSameBitsInEveryTable) {
   }
 }
 
-// --- Estimates ---
-
-struct EstimateCase {
-  int rows;
-  int panels;
-  int width;
-};
-constexpr EstimateCase kEstimateCases[] = {{1, 1, 64},  {2, 5, 64},  {3, 8, 20},
-                                           {4, 6, 64},  {5, 3, 80},  {8, 8, 64},
-                                           {9, 7, 128}, {16, 4, 64}, {24, 5, 64}};
-
-struct Estimates {
-  std::vector<float> weights, growths, max;
-};
-
-struct EstimateData {
-  std::vector<float> queries, squares;
-  std::vector<std::vector<std::byte>> statistics;  // by panel
-
-  explicit EstimateData(const EstimateCase& c)
-      : queries(Normals(static_cast<size_t>(c.rows * c.width), 5)), squares(queries) {
-    for (float& x : squares) x *= x;
-    const auto count = static_cast<size_t>(c.width * kPanelBlocks);
-    for (int p = 0; p < c.panels; ++p) {
-      std::vector<float> values = Normals(3 * count, 10 + static_cast<uint64_t>(p));
-      for (size_t i = 0; i < values.size(); ++i) {
-        if (i >= count) values[i] *= 0.3F;
-        if (i >= 2 * count) values[i] = std::fabs(values[i]);
-      }
-      statistics.push_back(Halves(values));
-    }
-  }
-};
-
-Estimates Estimate(const KernelTable& table, const EstimateCase& c, const EstimateData& data) {
-  std::vector<const std::byte*> panels;
-  for (const auto& panel : data.statistics) panels.push_back(panel.data());
-  const int64_t stride = c.panels * kPanelBlocks;
-  Estimates out{std::vector<float>(static_cast<size_t>(c.rows * stride)),
-                std::vector<float>(static_cast<size_t>(c.rows * stride)),
-                std::vector<float>(static_cast<size_t>(c.rows))};
-  table.estimate_blocks({data.queries.data(), data.squares.data(), c.rows, panels.data(), c.panels,
-                         c.width, 4, out.weights.data(), out.growths.data(), stride,
-                         out.max.data()});
-  return out;
-}
-
-TEST(SparseKernels, AnEstimateIsTheBlocksFirstTwoMoments) {
-  for (const EstimateCase& c : kEstimateCases) {
-    const EstimateData data(c);
-    for (const KernelTable* table : RunnableTables()) {
-      const Estimates got = Estimate(*table, c, data);
-      for (int r = 0; r < c.rows; ++r) {
-        double largest = -1e30;
-        for (int block = 0; block < c.panels * kPanelBlocks; ++block) {
-          const auto& panel = data.statistics[static_cast<size_t>(block / kPanelBlocks)];
-          double score = 0;
-          double along = 0;
-          double rest = 0;
-          for (int d = 0; d < c.width; ++d) {
-            const double q = data.queries[static_cast<size_t>(r * c.width + d)];
-            const auto at = static_cast<size_t>(d * kPanelBlocks + block % kPanelBlocks);
-            const auto step = static_cast<size_t>(c.width * kPanelBlocks);
-            score += q * HalfAt(panel, at);
-            along += q * HalfAt(panel, at + step);
-            rest += q * q * HalfAt(panel, at + 2 * step);
-          }
-          const double growth = kLn2 / 2 * (along * along + rest);
-          const auto index = static_cast<size_t>(r * c.panels * kPanelBlocks + block);
-          EXPECT_NEAR(got.growths[index], growth, 1e-5 * (1 + growth));
-          EXPECT_NEAR(got.weights[index], 4 + score + std::min(growth, 1.5), 1e-4);
-          largest = std::max(largest, static_cast<double>(got.weights[index]));
-        }
-        EXPECT_EQ(got.max[static_cast<size_t>(r)], largest);
-      }
-    }
-  }
-}
-
-TEST(SparseKernels, EstimatesHaveTheSameBitsInEveryTableAndBesideAnyRows) {
-  for (const EstimateCase& c : kEstimateCases) {
-    const EstimateData data(c);
-    const Estimates want = Estimate(ScalarKernels(), c, data);
-    for (const KernelTable* table : RunnableTables()) {
-      const Estimates got = Estimate(*table, c, data);
-      EXPECT_EQ(BitsOf(got.weights), BitsOf(want.weights)) << table->name << c.rows;
-      EXPECT_EQ(BitsOf(got.growths), BitsOf(want.growths)) << table->name << c.rows;
-      EXPECT_EQ(BitsOf(got.max), BitsOf(want.max)) << table->name << c.rows;
-      // The first row alone.
-      const Estimates alone = Estimate(*table, {1, c.panels, c.width}, data);
-      EXPECT_TRUE(std::equal(alone.weights.begin(), alone.weights.end(), want.weights.begin()));
-      EXPECT_TRUE(std::equal(alone.growths.begin(), alone.growths.end(), want.growths.begin()));
-    }
-  }
-}
-
 // --- Weighing and choice ---
 
 struct Weighed {
@@ -219,13 +109,13 @@ struct Weighed {
   BlockTotals totals;
 };
 
-Weighed Weigh(const KernelTable& table, int panels, uint64_t seed) {
+Weighed Weigh(const KernelTable& table, int panels, uint64_t seed, int least = 8) {
   const auto blocks = static_cast<size_t>(panels * kPanelBlocks);
   Weighed out{Normals(blocks, seed), Normals(blocks, seed + 1), {}};
   for (float& x : out.weights) x *= 8;
   for (float& x : out.errors) x = x * x * x * x;  // up to some tens, mostly small
   const float max = *std::max_element(out.weights.begin(), out.weights.end());
-  out.totals = table.weigh_blocks({out.weights.data(), out.errors.data(), panels, max});
+  out.totals = table.weigh_blocks({out.weights.data(), out.errors.data(), panels, max, least});
   return out;
 }
 
@@ -237,7 +127,7 @@ TEST(SparseKernels, WeightsAreThoseOfASoftmaxAndErrorsWhatABlockMayHide) {
     growths.resize(16, 0);
     const std::vector<float> scores = weights;
     const std::vector<float> h = growths;
-    const BlockTotals totals = table->weigh_blocks({weights.data(), growths.data(), 1, 0});
+    const BlockTotals totals = table->weigh_blocks({weights.data(), growths.data(), 1, 0, 8});
     double weight_sum = 0;
     double error_sum = 0;
     for (size_t i = 0; i < 16; ++i) {
@@ -257,16 +147,16 @@ TEST(SparseKernels, WeightsAreThoseOfASoftmaxAndErrorsWhatABlockMayHide) {
 }
 
 std::vector<uint16_t> Choose(const KernelTable& table, const Weighed& weighed, int panels,
-                             float budget, int least, uint16_t before = 0) {
+                             float budget, uint16_t before = 0) {
   std::vector<uint16_t> chosen(static_cast<size_t>(panels), before);
   std::vector<uint16_t> other = chosen;
   int32_t guess = -8;
-  table.choose_blocks(
-      {weighed.errors.data(), panels, weighed.totals, budget, least, &guess, chosen.data()});
+  table.choose_blocks({weighed.errors.data(), panels, weighed.totals.error_sum,
+                       weighed.totals.error_max, budget, &guess, chosen.data()});
   // Where it begins to look doesn't matter.
   guess = 5;
-  table.choose_blocks(
-      {weighed.errors.data(), panels, weighed.totals, budget, least, &guess, other.data()});
+  table.choose_blocks({weighed.errors.data(), panels, weighed.totals.error_sum,
+                       weighed.totals.error_max, budget, &guess, other.data()});
   EXPECT_EQ(chosen, other);
   return chosen;
 }
@@ -275,13 +165,13 @@ bool IsChosen(const std::vector<uint16_t>& chosen, size_t block) {
   return (chosen[block / 16] >> (block % 16) & 1) != 0;
 }
 
-TEST(SparseKernels, AChoiceIsTheSmallestThatLeavesTheBudgetToAHalfOctave) {
+TEST(SparseKernels, AChoiceIsTheSmallestThatLeavesTheBudgetToAnEighthOfAnOctave) {
   for (const KernelTable* table : RunnableTables()) {
     for (const int panels : {1, 4, 33}) {
       const Weighed weighed = Weigh(*table, panels, 20);
       for (const float part : {1e-6F, 1e-3F, 0.05F, 0.2F, 0.9F}) {
         const float budget = part * weighed.totals.error_sum;
-        const std::vector<uint16_t> chosen = Choose(*table, weighed, panels, budget, 0);
+        const std::vector<uint16_t> chosen = Choose(*table, weighed, panels, budget);
         double left = 0;
         float smallest = INFINITY;
         float largest_left = 0;
@@ -295,10 +185,10 @@ TEST(SparseKernels, AChoiceIsTheSmallestThatLeavesTheBudgetToAHalfOctave) {
         }
         EXPECT_LE(left, budget * 1.00001) << table->name << " " << panels << " " << part;
         EXPECT_LT(largest_left, smallest);
-        // Without the smallest half octave it would leave too much.
+        // Without the smallest level it would leave too much.
         double more = left;
         for (const float error : weighed.errors) {
-          if (error >= smallest && error < 1.5F * smallest) more += error;
+          if (error >= smallest && error < 1.125F * smallest) more += error;
         }
         EXPECT_GT(more, budget * 0.99999);
       }
@@ -306,37 +196,69 @@ TEST(SparseKernels, AChoiceIsTheSmallestThatLeavesTheBudgetToAHalfOctave) {
   }
 }
 
-TEST(SparseKernels, AChoiceHasAtLeastSoManyOfTheLargestErrors) {
+TEST(SparseKernels, AFloorLeavesTheLargestErrorsAboveIt) {
   for (const KernelTable* table : RunnableTables()) {
-    const int panels = 9;
-    const Weighed weighed = Weigh(*table, panels, 30);
-    std::vector<float> sorted = weighed.errors;
-    std::sort(sorted.rbegin(), sorted.rend());
-    const std::vector<uint16_t> chosen =
-        Choose(*table, weighed, panels, 2 * weighed.totals.error_sum, 8);
-    int count = 0;
-    for (size_t i = 0; i < weighed.errors.size(); ++i) {
-      if (!IsChosen(chosen, i)) continue;
-      ++count;
-      EXPECT_GE(weighed.errors[i], sorted[7] / 2);
+    for (const int least : {0, 1, 8, 16}) {
+      const int panels = 9;
+      const Weighed weighed = Weigh(*table, panels, 30, least);
+      int above = 0;
+      for (const float error : weighed.errors) above += error >= weighed.totals.error_floor ? 1 : 0;
+      EXPECT_GE(above, least) << table->name;
+      EXPECT_LE(above, least + least / 4) << table->name;
     }
-    EXPECT_EQ(count, 8) << table->name;
-    // Nothing to tell them apart: the first ones.
-    Weighed same = weighed;
-    std::fill(same.errors.begin(), same.errors.end(), 0.0F);
-    same.totals = {};
-    EXPECT_EQ(Choose(*table, same, panels, 1, 18)[0], 0xffff);
-    EXPECT_EQ(Choose(*table, same, panels, 1, 18)[1], 3);
-    EXPECT_EQ(Choose(*table, same, panels, 1, 18)[2], 0);
-    // Fewer blocks than asked for: all of them.
-    EXPECT_EQ(Choose(*table, same, 1, 1, 100)[0], 0xffff);
+    // Blocks that hide nothing stay below it.
+    std::vector<float> weights(16, -1.0F);
+    std::vector<float> growths(16, 0.0F);
+    EXPECT_GT(table->weigh_blocks({weights.data(), growths.data(), 1, 0, 8}).error_floor, 0);
+  }
+}
+
+TEST(SparseKernels, RowsJoinWhatIsBelowTheirFloors) {
+  const int panels = 7;
+  const int rows = 3;
+  const int64_t stride = panels * 16;
+  std::vector<float> errors;
+  std::vector<float> floors;
+  for (uint64_t r = 0; r < rows; ++r) {
+    const Weighed weighed = Weigh(ScalarKernels(), panels, 70 + 2 * r);
+    errors.insert(errors.end(), weighed.errors.begin(), weighed.errors.end());
+    floors.push_back(weighed.totals.error_floor);
+  }
+  const std::vector<float> factors = {0.5F, 2.0F, 3.0F};
+  std::vector<uint32_t> want;
+  for (const KernelTable* table : RunnableTables()) {
+    std::vector<float> joined(static_cast<size_t>(stride));
+    std::vector<uint16_t> chosen(panels, 0x5555);
+    const BlockTotals totals =
+        table->join_errors({errors.data(), stride, rows, panels, factors.data(), floors.data(),
+                            joined.data(), chosen.data()});
+    double total = 0;
+    for (int64_t block = 0; block < stride; ++block) {
+      const auto b = static_cast<size_t>(block);
+      bool above = false;
+      double sum = 0;
+      for (size_t r = 0; r < rows; ++r) {
+        const float error = errors[r * static_cast<size_t>(stride) + b];
+        above |= error >= floors[r];
+        sum += static_cast<double>(error) * factors[r];
+      }
+      EXPECT_EQ(IsChosen(chosen, b), above);
+      EXPECT_NEAR(joined[b], above ? 0 : sum, 1e-6 * sum);
+      total += joined[b];
+    }
+    EXPECT_NEAR(totals.error_sum, total, 1e-5 * total);
+    EXPECT_EQ(totals.error_max, *std::max_element(joined.begin(), joined.end()));
+    std::vector<uint32_t> bits = BitsOf(joined);
+    if (want.empty()) want = bits;
+    EXPECT_EQ(bits, want) << table->name;
   }
 }
 
 TEST(SparseKernels, WhatOthersChoseStaysChosen) {
   const Weighed weighed = Weigh(ScalarKernels(), 2, 40);
-  const std::vector<uint16_t> alone = Choose(ScalarKernels(), weighed, 2, 0.1F, 3);
-  const std::vector<uint16_t> both = Choose(ScalarKernels(), weighed, 2, 0.1F, 3, 0x8001);
+  const float budget = 0.1F * weighed.totals.error_sum;
+  const std::vector<uint16_t> alone = Choose(ScalarKernels(), weighed, 2, budget);
+  const std::vector<uint16_t> both = Choose(ScalarKernels(), weighed, 2, budget, 0x8001);
   for (size_t p = 0; p < 2; ++p) EXPECT_EQ(both[p], alone[p] | 0x8001);
 }
 
@@ -348,9 +270,10 @@ TEST(SparseKernels, ChoicesHaveTheSameBitsInEveryTable) {
       EXPECT_EQ(BitsOf(got.weights), BitsOf(want.weights)) << table->name;
       EXPECT_EQ(BitsOf(got.errors), BitsOf(want.errors)) << table->name;
       EXPECT_EQ(got.totals.error_sum, want.totals.error_sum) << table->name;
+      EXPECT_EQ(got.totals.error_floor, want.totals.error_floor) << table->name;
       const float budget = 0.1F * want.totals.error_sum;
-      const std::vector<uint16_t> chosen = Choose(*table, got, panels, budget, 8);
-      EXPECT_EQ(chosen, Choose(ScalarKernels(), want, panels, budget, 8));
+      const std::vector<uint16_t> chosen = Choose(*table, got, panels, budget);
+      EXPECT_EQ(chosen, Choose(ScalarKernels(), want, panels, budget));
       Weighed dropped = want;
       const BlockTotals left =
           table->drop_blocks({got.weights.data(), got.errors.data(), chosen.data(), panels});
@@ -359,6 +282,8 @@ TEST(SparseKernels, ChoicesHaveTheSameBitsInEveryTable) {
       EXPECT_EQ(BitsOf(got.weights), BitsOf(dropped.weights));
       EXPECT_EQ(left.weight_sum, left_scalar.weight_sum);
       EXPECT_EQ(left.error_sum, left_scalar.error_sum);
+      EXPECT_EQ(left.error_max, left_scalar.error_max);
+      EXPECT_EQ(left.error_max, *std::max_element(got.errors.begin(), got.errors.end()));
     }
   }
 }
