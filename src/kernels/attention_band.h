@@ -16,19 +16,24 @@ template <class Words>
 struct AttentionBand {
   static constexpr int kTileRowsMax = Words::kRegisters == 1 ? 12 : 6;  // of one product
   static constexpr int kRowsMax = 96;
+  static constexpr int kStripRows = 24;  // that are through with a tile of keys before others start
 
   int rows;
   const float* query[kRowsMax];
   float* sum[kRowsMax];
   float factor[kRowsMax];     // from a dot product to a score in log2 units
   float reference[kRowsMax];  // scores weigh 2^(score - reference)
-  float offset[kRowsMax];     // scalar::kSoftmaxBias - reference
+  float offset[kRowsMax];     // scalar::kSoftmaxBias - reference; 0: no reference yet
   bool settled[kRowsMax];     // the reference stands until a score is far above it
   float rescale[kRowsMax];    // of the sums so far
   int begin[kRowsMax];        // keys of the tile that the row sees
   int end[kRowsMax];
-  alignas(64) float lanes[kRowsMax][scalar::kLanes];  // sums of weights
-  alignas(64) float weights[kRowsMax][kKvPageTokens];
+  alignas(64) float lanes[kRowsMax][scalar::kLanes];     // sums of weights
+  int strip;                                             // its first row
+  alignas(64) float weights[kStripRows][kKvPageTokens];  // of the strip's rows
+
+  float (*Weights(int r))[kKvPageTokens] { return weights + (r - strip); }
+  const float (*Weights(int r) const)[kKvPageTokens] { return weights + (r - strip); }
 };
 
 template <class Words>
@@ -40,7 +45,7 @@ class AttentionSoftmax {
   // brings older sums to its reference. kWhole: the row sees all of the tile.
   template <bool kWhole>
   static void Weigh(int r, Band* band) {
-    float* weights = band->weights[r];
+    float* weights = *band->Weights(r);
     const Floats factor = Words::Set(band->factor[r]);
     Floats offset = Words::Set(band->offset[r]);
     Floats biased[kPanels];
@@ -56,7 +61,7 @@ class AttentionSoftmax {
     band->rescale[r] = 1;
     const auto high = Words::Less(Words::Set(scalar::kSoftmaxBiasedMax), largest);
     if (!band->settled[r] || Words::Any(high)) [[unlikely]] {
-      if (!Settle<kWhole>(r, band)) return WeighFar<kWhole>(r, band);
+      if (!Settle<kWhole>(largest, r, band)) return WeighFar<kWhole>(r, band);
       offset = Words::Set(band->offset[r]);
 #pragma GCC unroll 4
       for (int i = 0; i < kPanels; ++i) {
@@ -87,7 +92,7 @@ class AttentionSoftmax {
     const Floats factor = Words::Set(partial.scale / partial.soft_cap);
     for (int i = 0; i < kPanels; ++i) {
       if (!Sees<false>(*band, r, i)) continue;
-      float* dots = band->weights[r] + i * kLanes;
+      float* dots = *band->Weights(r) + i * kLanes;
       Words::Store(dots, Math::Tanh(Words::Multiply(Words::Load(dots), factor)));
     }
   }
@@ -115,20 +120,21 @@ class AttentionSoftmax {
 
   static void AddLanes(int r, Floats lanes, Band* band) {
     const Floats before = Words::Load(band->lanes[r]);
-    Words::Store(band->lanes[r],
-                 Words::MultiplyAdd(before, Words::Set(band->rescale[r]), lanes));
+    Words::Store(band->lanes[r], Words::MultiplyAdd(before, Words::Set(band->rescale[r]), lanes));
   }
 
-  // Moves the row's reference up to its largest score. False: it is too large for whole numbers.
+  // Moves the row's reference up to its largest score; without a reference yet, that is the largest
+  // lane of `largest`. False: it is too large for whole numbers.
   template <bool kWhole>
-  [[gnu::noinline]] static bool Settle(int r, Band* band) {
-    const Floats factor = Words::Set(band->factor[r]);
-    Floats largest = Words::Set(kNoScore);
-    for (int i = 0; i < kPanels; ++i) {
-      if (!Sees<kWhole>(*band, r, i)) continue;
-      const Floats score =
-          Words::Multiply(Words::Load(band->weights[r] + i * kLanes), factor);
-      largest = Words::Larger(Seen<kWhole>(*band, r, i, score), largest);
+  [[gnu::noinline]] static bool Settle(Floats largest, int r, Band* band) {
+    if (band->offset[r] != 0) {
+      const Floats factor = Words::Set(band->factor[r]);
+      largest = Words::Set(kNoScore);
+      for (int i = 0; i < kPanels; ++i) {
+        if (!Sees<kWhole>(*band, r, i)) continue;
+        const Floats score = Words::Multiply(Words::Load(*band->Weights(r) + i * kLanes), factor);
+        largest = Words::Larger(Seen<kWhole>(*band, r, i, score), largest);
+      }
     }
     const scalar::SoftmaxReference moved =
         scalar::MoveReference(band->reference[r], Words::LargestLane(largest));
@@ -147,7 +153,7 @@ class AttentionSoftmax {
     Floats lanes = Words::Zero();
     for (int i = 0; i < kPanels; ++i) {
       if (!Sees<kWhole>(*band, r, i)) continue;
-      float* at = band->weights[r] + i * kLanes;
+      float* at = *band->Weights(r) + i * kLanes;
       const Floats score = Words::Subtract(Words::Multiply(Words::Load(at), factor), reference);
       const Floats weight = Math::Exp2UpToZero(Seen<kWhole>(*band, r, i, score));
       Words::Store(at, weight);

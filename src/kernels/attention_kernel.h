@@ -134,34 +134,41 @@ class AttentionKernel {
     return keys;
   }
 
-  // Part `part` of `parts` of the bytes of each panel, which starts at panel_at(index).
+  // Memory that is asked for part by part.
+  struct Asking {
+    int part;
+    int parts;
+  };
+  // The next part of the bytes of each panel, which starts at panel_at(index).
   template <class PanelAt>
-  static void Ask(const PanelAt& panel_at, int64_t panel_bytes, int part, int parts) {
+  static void Ask(const PanelAt& panel_at, int64_t panel_bytes, Asking* asking) {
     constexpr int64_t kLineBytes = 64;
-    if (part >= parts) return;
+    if (asking->part >= asking->parts) return;
     const int64_t lines = (panel_bytes + kLineBytes - 1) / kLineBytes;
-    const int64_t first = lines * part / parts * kLineBytes;
-    const int64_t last = lines * (part + 1) / parts * kLineBytes;
+    const int64_t first = lines * asking->part / asking->parts * kLineBytes;
+    const int64_t last = lines * (asking->part + 1) / asking->parts * kLineBytes;
+    ++asking->part;
     for (int p = 0; p < kPanels; ++p) Products::Prefetch(panel_at(p) + first, last - first);
   }
 
-  // How many times the tiles of rows go through a tile's sixteens, and with how many at once.
+  static int SixteensOf(int width) { return (width + kLanes - 1) / kLanes; }
+  // How many of a tile's sixteens the tiles of rows take at once.
   static int StepOf(const Rows& rows, int sixteens) {
     return rows.end - rows.begin > kTileRowsMax ? kStepSixteens : sixteens;
   }
-  // Few rows ask for memory within their products.
-  static bool Asks(const Rows& rows) { return rows.end - rows.begin > Products::kAskingRowsMax; }
-  static int TilesOf(const Rows& rows) {
-    return (rows.end - rows.begin + kTileRowsMax - 1) / kTileRowsMax;
+  // Asking in as many parts as rows take turns with `sixteens`. Few rows ask within their products.
+  static Asking AskingOf(const Rows& rows, int sixteens) {
+    const int count = rows.end - rows.begin;
+    if (count <= Products::kAskingRowsMax) return {0, 0};
+    const int steps = (sixteens + kStepSixteens - 1) / kStepSixteens;
+    return {0, count > kTileRowsMax ? count / kTileRowsMax * steps : 1};
   }
 
   // Dot products with all panels, while the values are asked for.
   template <DType kType, class Place>
   static void AddKeys(const AttentionPartial& partial, const Place& place, const Rows& rows,
-                      Band* band) {
+                      Asking* asking, Band* band) {
     const int step = StepOf(rows, kPanels);
-    const int parts = kPanels / step * TilesOf(rows);
-    int part = Asks(rows) ? 0 : parts;
     for (int panel = 0; panel < kPanels; panel += step) {
       ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
         constexpr int kRows = decltype(height)::value;
@@ -171,7 +178,7 @@ class AttentionKernel {
             std::min(panel + step, (keys.end + kLanes - 1) / kLanes), row, band);
         const int width = partial.value_width;
         Ask([&](int p) { return place.template Value<kType>(p * kLanes, width); },
-            width * kLanes * kKvElementBytes<kType>, part++, parts);
+            width * kLanes * kKvElementBytes<kType>, asking);
       });
     }
   }
@@ -196,11 +203,9 @@ class AttentionKernel {
   // Weighted values of all columns, while the next keys are asked for.
   template <DType kType, class Place>
   static void AddValues(const AttentionPartial& partial, const Place& place, const Rows& rows,
-                        Band* band) {
+                        Asking* asking, Band* band) {
     const int width = partial.value_width;
-    const int step = StepOf(rows, (width + kLanes - 1) / kLanes) * kLanes;
-    const int parts = (width + step - 1) / step * TilesOf(rows);
-    int part = Asks(rows) ? 0 : parts;
+    const int step = StepOf(rows, SixteensOf(width)) * kLanes;
     for (int column = 0; column < width; column += step) {
       ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
         constexpr int kRows = decltype(height)::value;
@@ -210,7 +215,7 @@ class AttentionKernel {
         Products::template AddValues<kType, Place, kRows>(
             partial, place, keys, column, std::min(column + step, width), row, *band, moved);
         Ask([&](int p) { return place.template NextKeys<kType>(p, partial.key_width); },
-            partial.key_width * kLanes * kKvElementBytes<kType>, part++, parts);
+            partial.key_width * kLanes * kKvElementBytes<kType>, asking);
       });
     }
   }
@@ -232,9 +237,15 @@ class AttentionKernel {
       while (rows.begin < rows.end && band->end[rows.end - 1] == 0) --rows.end;
       if (rows.begin == rows.end) return;
     }
-    AddKeys<kType>(partial, place, rows, band);
-    Weigh(partial, rows, band);
-    AddValues<kType>(partial, place, rows, band);
+    Asking values = AskingOf(rows, kPanels);
+    Asking next_keys = AskingOf(rows, SixteensOf(partial.value_width));
+    for (int row = rows.begin; row < rows.end; row += Band::kStripRows) {
+      const Rows strip = {row, std::min(row + Band::kStripRows, rows.end), rows.whole};
+      band->strip = row;
+      AddKeys<kType>(partial, place, strip, &values, band);
+      Weigh(partial, strip, band);
+      AddValues<kType>(partial, place, strip, &next_keys, band);
+    }
   }
 
   template <DType kType>

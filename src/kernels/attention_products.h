@@ -142,7 +142,7 @@ class AttentionProducts {
                                            dots);
         if constexpr (Place::kOnePage) at[0] += kStepBytes;
       }
-      float* out = band->weights[row] + panel * kLanes;
+      float* out = *band->Weights(row) + panel * kLanes;
       if constexpr (kType == DType::kQ8_0) {
         JoinDots<kRows, kCount, kPlaces>(scales, first == 0, out, dots);
 #pragma GCC unroll 4
@@ -193,7 +193,7 @@ class AttentionProducts {
           Words::template LoadAs<DType::kF16>(place.ValueScales(key, value_width, column));
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
-        const Floats weights = Words::Load(band.weights[row + r] + key);
+        const Floats weights = Words::Load(*band.Weights(row + r) + key);
         Words::Store(scaled[r] + key, Words::Multiply(weights, scale));
       }
     }
@@ -254,7 +254,7 @@ class AttentionProducts {
                                            bool moved) {
     const int width = partial.value_width;
     [[maybe_unused]] alignas(64) float scaled[kRows][kKvPageTokens];
-    const float(*weights)[kKvPageTokens] = band.weights + row;
+    const float(*weights)[kKvPageTokens] = band.Weights(row);
     if constexpr (kType == DType::kQ8_0) {
       ScaleWeights<Place, kRows>(place, width, column, keys.begin, keys.end, row, band, scaled);
       weights = scaled;
@@ -284,10 +284,9 @@ class AttentionProducts {
     for (int key = keys.common; key < keys.common_end;) {
       const int end = Place::kOnePage ? keys.common_end
                                       : std::min(keys.common_end, (key / kLanes + 1) * kLanes);
-      const Run run = {
-          place.template Value<kType>(key, width) + column * kKvElementBytes<kType>,
-          place.template KeysAhead<kType>(key, partial.key_width, column, kRunBytes),
-          width * kKvElementBytes<kType>};
+      const Run run = {place.template Value<kType>(key, width) + column * kKvElementBytes<kType>,
+                       place.template KeysAhead<kType>(key, partial.key_width, column, kRunBytes),
+                       width * kKvElementBytes<kType>};
       AddRun<kType, kRows, kCount>(run, weights, key, end, sums);
       key = end;
     }
@@ -313,7 +312,7 @@ class AttentionProducts {
     const int end = all ? keys.end : band.end[r];
     float sum = band.sum[r][column] * band.rescale[r];
     for (int key = all ? keys.begin : band.begin[r]; key < end; ++key) {
-      float weight = band.weights[r][key];
+      float weight = (*band.Weights(r))[key];
       if constexpr (kType == DType::kQ8_0) {
         weight *= Tiles::template LoadOne<DType::kF16>(place.ValueScales(key, width, column), 0);
       }

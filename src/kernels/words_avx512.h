@@ -147,8 +147,8 @@ struct Avx512Words {
 
  private:
   static Mask First(int64_t count) {
-    if (count <= 0) return 0;
-    return count >= 16 ? Mask{0xffff} : static_cast<Mask>((1U << count) - 1);
+    const int64_t lanes = count < 0 ? 0 : count > 16 ? 16 : count;  // moves, no branches
+    return static_cast<Mask>((1U << lanes) - 1);
   }
   static __m512i SignBits() { return _mm512_set1_epi32(INT32_MIN); }
   static __m256 UpperHalf(Floats x) {
