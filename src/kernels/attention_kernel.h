@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/attention.h"
@@ -178,7 +179,7 @@ class AttentionKernel {
             std::min(panel + step, (keys.end + kLanes - 1) / kLanes), row, band);
         const int width = partial.value_width;
         Ask([&](int p) { return place.template Value<kType>(p * kLanes, width); },
-            width * kLanes * kKvElementBytes<kType>, asking);
+            int64_t{width} * kLanes * kKvElementBytes<kType>, asking);
       });
     }
   }
@@ -215,7 +216,7 @@ class AttentionKernel {
         Products::template AddValues<kType, Place, kRows>(
             partial, place, keys, column, std::min(column + step, width), row, *band, moved);
         Ask([&](int p) { return place.template NextKeys<kType>(p, partial.key_width); },
-            partial.key_width * kLanes * kKvElementBytes<kType>, asking);
+            int64_t{partial.key_width} * kLanes * kKvElementBytes<kType>, asking);
       });
     }
   }
