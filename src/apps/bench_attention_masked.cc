@@ -12,6 +12,7 @@
 #include "apps/bench_ceilings.h"
 #include "apps/bench_thread_seconds.h"
 #include "backend/flash_attention.h"
+#include "backend/memory_region.h"
 #include "base/check.h"
 #include "base/random.h"
 #include "tensor/tile_schedule.h"
@@ -121,7 +122,11 @@ class SampledPrefill {
  private:
   void StorePages(const CapturedAttention& data, int32_t keys, const KernelTable& kernels) {
     page_count_ = keys / kKvPageTokens;
-    pages_.resize(static_cast<size_t>(page_count_ * layout_.page_bytes()));
+    // Aligned, as the pages of a server are.
+    Result<MemoryRegion> pages =
+        MemoryRegion::Take(page_count_ * layout_.page_bytes(), "pages of a sampled prefill");
+    REM_CHECK(pages.ok(), pages.status().message());
+    pages_ = std::move(*pages);
     const DType type = layout_.layer(0).type;
     const auto row_of = [&](const std::vector<float>& rows, int32_t key, int32_t head_width) {
       const auto values = static_cast<size_t>(int64_t{data.kv_heads} * head_width);
@@ -162,7 +167,7 @@ class SampledPrefill {
   const int32_t width_;
   const float scale_;
   const KvLayout layout_;
-  std::vector<std::byte> pages_;
+  MemoryRegion pages_;
   int32_t page_count_ = 0;
   std::vector<KvPageId> page_table_;
   std::vector<int32_t> page_table_begin_ = {0};

@@ -39,6 +39,13 @@ bool HaveOneList(const TileSchedule& schedule, int32_t a, int32_t b) {
          std::equal(list.begin(), list.end(), other.begin(), other.end());
 }
 
+// Asks for the memory of a row, which would be waited for row by row.
+template <bool kWritten>
+void AskFor(const float* row, int64_t width) {
+  constexpr int64_t kLineFloats = 16;
+  for (int64_t d = 0; d < width; d += kLineFloats) __builtin_prefetch(row + d, kWritten ? 1 : 0);
+}
+
 // What scores of a query at this position are multiplied by.
 float ScoreFactor(int32_t position, int32_t temperature_length) {
   if (temperature_length == 0 || position <= temperature_length) return 1;
@@ -207,8 +214,11 @@ int AttentionItems::FillRows(const Item& item, std::vector<AttentionRow>* rows) 
       const KeyRange visible =
           AlongList(schedule, group, VisibleKeys(past + row, batch_.window, documents));
       const float score_factor = ScoreFactor(past + row, batch_.temperature_length);
-      const float* query = batch_.queries.data() +
-                           (int64_t{row} * batch_.heads + item.first_head) * shape_.key_width;
+      const int64_t first_head = int64_t{row} * batch_.heads + item.first_head;
+      const float* query = batch_.queries.data() + first_head * shape_.key_width;
+      AskFor<false>(query, int64_t{item.heads} * shape_.key_width);
+      AskFor<true>(batch_.out.data() + first_head * shape_.value_width,
+                   int64_t{item.heads} * shape_.value_width);
       for (int32_t h = 0; h < item.heads; ++h, query += shape_.key_width) {
         (*rows)[static_cast<size_t>(count++)] = {query, visible.begin, visible.end, score_factor};
       }

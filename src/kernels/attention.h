@@ -34,8 +34,8 @@ struct KeyPanel {
 };
 inline constexpr int kTilePanels = kKvPageTokens / kKvPanelKeys;
 
-// A softmax in the making: weights are 2^(score - max) with scores in log2 units, relative to the
-// largest score so far.
+// A softmax in the making: weights are 2^(score - max) with scores in log2 units. `max` is near the
+// largest score so far: of a partial's keys, weights are below 2^9.
 struct SoftmaxState {
   float max = -std::numeric_limits<float>::infinity();
   float sum = 0;

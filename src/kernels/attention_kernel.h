@@ -1,15 +1,18 @@
-// The attention kernel in the words of an instruction set: a few query rows against a page of keys.
+// The attention kernel in the words of an instruction set: bands of query rows against a partial's
+// keys, tile by tile.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/attention.h"
+#include "kernels/attention_band.h"
 #include "kernels/attention_places.h"
-#include "kernels/intrinsics.h"
+#include "kernels/attention_products.h"
 #include "kernels/kernel_table.h"
 #include "kernels/row_tiles.h"
-#include "kernels/vector_math.h"
 
 namespace remontoir {
 
@@ -22,458 +25,235 @@ class AttentionKernel {
     table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
     table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
     table->merge_partial = &MergePartial;
+    table->finish_row = &FinishRow;
   }
 
   template <DType kType>
   static void Partial(const AttentionPartial& partial) {
-    const int width = partial.value_width;
-    for (int r = 0; r < partial.row_count; ++r) {
-      partial.states[r] = {};
-      std::fill_n(partial.sums + static_cast<int64_t>(r) * width, width, 0.0F);
-    }
-    // Tiles of nearly equal height: 8 rows go as 4 + 4 where 6 fit.
-    const int tiles = (partial.row_count + kTileRowsMax - 1) / kTileRowsMax;
-    const int height = tiles == 0 ? 0 : (partial.row_count + tiles - 1) / tiles;
-    if (partial.panels == nullptr) {
-      RunPages<kType>(partial, height);
-    } else {
-      RunPanels<kType>(partial, height);
+    Band band;
+    for (int first = 0; first < partial.row_count; first += Band::kRowsMax) {
+      const Seen seen = Begin(partial, first, &band);
+      if (partial.panels == nullptr) {
+        RunPages<kType>(partial, seen, &band);
+      } else {
+        RunPanels<kType>(partial, seen, &band);
+      }
+      for (int r = 0; r < band.rows; ++r) {
+        partial.states[first + r] = {band.reference[r],
+                                     Words::FoldLanes(Words::Load(band.lanes[r]))};
+      }
     }
   }
 
  private:
   using Floats = typename Words::Floats;
-  using Math = VectorMath<Words>;
-  using Tiles = RowTiles<Words>;
+  using Band = AttentionBand<Words>;
+  using Softmax = AttentionSoftmax<Words>;
+  using Products = AttentionProducts<Words>;
+  using Keys = typename Products::Keys;
 
   static constexpr int kLanes = kKvPanelKeys;
-  static constexpr int kTileRowsMax = 6;
   static constexpr int kPanels = kKvPageTokens / kKvPanelKeys;
-  static constexpr int kCacheLineBytes = 64;
-  static constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+  static constexpr int kTileRowsMax = Band::kTileRowsMax;
+  // Panels, and sixteens of columns, that all tiles of rows take before the next ones: what is read
+  // of them stays in the first cache.
+  static constexpr int kStepSixteens = 2;
 
-  // RowTiles::SixteensOf for value columns, which must not go past a block of q8_0 values: a block
-  // more would want its weights loaded too.
-  static constexpr int ColumnSixteensOf(DType type, int rows) {
-    const int sixteens = Tiles::SixteensOf(rows);
-    return type == DType::kQ8_0 ? std::min(sixteens, kKvScaleBlock / kLanes) : sixteens;
-  }
-
-  // What some rows are doing with one tile of keys.
-  struct Tile {
-    const float* query[kTileRowsMax];
-    float* sum[kTileRowsMax];
-    SoftmaxState* state[kTileRowsMax];
-    int begin[kTileRowsMax];  // keys of the block that the row sees
-    int end[kTileRowsMax];
-    float score_factor[kTileRowsMax];
-    float rescale[kTileRowsMax];  // of the sums so far
-    alignas(64) float weights[kTileRowsMax][kKvPageTokens];
+  // The keys that rows of a band see: all see [common, common_end), and nobody what is behind end.
+  struct Seen {
+    const AttentionRow* rows;
+    int32_t common;
+    int32_t common_end;
+    int32_t end;
+  };
+  // Rows of a band that see some of a tile of keys, and whether all of it.
+  struct Rows {
+    int begin;
+    int end;
+    bool whole;
   };
 
-  // Whether to ask for memory ahead: full tiles of rows don't wait for it, and each would ask anew.
-  template <int kRows, int kCount>
-  static constexpr bool kAsks = kCount > 1 && kRows < kTileRowsMax;
-
-  // Never faults, whatever the address. Inlined always: a call that only prefetches has no effect
-  // that GCC knows, and it drops the call.
-  [[gnu::always_inline]] static void Prefetch(const std::byte* at, int64_t bytes) {
-    for (int64_t line = 0; line < bytes; line += kCacheLineBytes) {
-      _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
+  // The band of rows from `first` on, which have seen nothing yet.
+  static Seen Begin(const AttentionPartial& partial, int first, Band* band) {
+    band->rows = std::min(partial.row_count - first, Band::kRowsMax);
+    Seen seen = {partial.rows + first, 0, std::numeric_limits<int32_t>::max(), 0};
+    const float scale = partial.soft_cap == 0 ? partial.scale : partial.soft_cap;
+    const int64_t width = partial.value_width;
+    for (int r = 0; r < band->rows; ++r) {
+      const AttentionRow& row = seen.rows[r];
+      band->query[r] = row.query;
+      band->sum[r] = partial.sums + (first + r) * width;
+      band->factor[r] = scale * scalar::kLog2E * row.score_factor;
+      band->reference[r] = SoftmaxState{}.max;
+      band->offset[r] = 0;
+      band->settled[r] = false;
+      Words::Store(band->lanes[r], Words::Zero());
+      seen.common = std::max(seen.common, row.key_begin);
+      seen.common_end = std::min(seen.common_end, row.key_end);
+      seen.end = std::max(seen.end, row.key_end);
     }
+    std::fill_n(band->sum[0], band->rows * width, 0.0F);
+    return seen;
   }
 
-  // Of a whole part: they are few, and each wait for one would be felt.
-  [[gnu::always_inline]] static void PrefetchScales(const std::byte* part, int width) {
-    Prefetch(part + KvScalesOffset(width),
-             KvPartBytes(DType::kQ8_0, width) - KvScalesOffset(width));
-  }
-
-  // Dot products of kRows rows from `row` on with the keys of kCount panels from `panel` on, into
-  // tile->weights. Of q8_0 keys block by block: scale * the block's product joins the ones before.
-  template <DType kType, class Place, int kRows, int kCount>
-  [[gnu::noinline]] static void Dots(const AttentionPartial& partial, const Place& place, int panel,
-                                     int row, Tile* tile) {
-    constexpr int64_t kStepBytes = kLanes * kKvElementBytes<kType>;
-    constexpr int kPlaces = std::min(kCount, Place::kOnePage ? 1 : kTilePanels);
-    const int64_t panel_bytes = partial.key_width * kStepBytes;
-    const std::byte* at[kPlaces];
-    const std::byte* ahead[kPlaces];
-    const std::byte* scales[kPlaces];
-#pragma GCC unroll 4
-    for (int v = 0; v < kPlaces; ++v) {
-      at[v] = place.template Keys<kType>(panel + v, partial.key_width);
-      ahead[v] = place.template Value<kType>((panel + v) * kLanes, partial.key_width);
-      scales[v] = place.KeyScales(panel + v, partial.key_width);
-    }
-    const float* query[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) query[r] = tile->query[row + r];
-    const int64_t width = partial.key_width;
-    const int64_t block = kType == DType::kQ8_0 ? kKvScaleBlock : width;
-    for (int64_t first = 0; first < width; first += block) {
-      Floats dots[kRows][kCount];
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kCount; ++v) dots[r][v] = Words::Zero();
-      }
-      const int64_t end = std::min(first + block, width);
-#pragma GCC unroll 8
-      for (int64_t d = first; d < end; ++d) {
-        if constexpr (kAsks<kRows, kCount>) {
-#pragma GCC unroll 4
-          for (int v = 0; v < kPlaces; ++v) {
-            constexpr int64_t kAheadBytes = kCount / kPlaces * kStepBytes;
-            Prefetch(ahead[v] + d * kAheadBytes, kAheadBytes);
-          }
-        }
-        Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query[r] + d); },
-                                           [&](int v) {
-                                             if constexpr (Place::kOnePage)
-                                               return at[0] + v * panel_bytes;
-                                             return at[Place::kOnePage ? 0 : v] + d * kStepBytes;
-                                           },
-                                           dots);
-        if constexpr (Place::kOnePage) at[0] += kStepBytes;
-      }
-      float* out = tile->weights[row] + panel * kLanes;
-      if constexpr (kType == DType::kQ8_0) {
-        JoinDots<kRows, kCount, kPlaces>(scales, first == 0, out, dots);
-#pragma GCC unroll 4
-        for (int v = 0; v < kPlaces; ++v) scales[v] += kKvPageTokens * kKvScaleBytes;
-      } else {
-        StoreDots<kRows, kCount>(out, dots);
-      }
-    }
-  }
-
-  template <int kRows, int kCount>
-  static void StoreDots(float* out, const Floats (&dots)[kRows][kCount]) {
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        Words::Store(out + r * kKvPageTokens + v * kLanes, dots[r][v]);
-      }
-    }
-  }
-
-  // out[r][v] = scales[v] * dots[r][v] + out[r][v], where `out` counts as zeros for the first
-  // block.
-  template <int kRows, int kCount, int kPlaces>
-  static void JoinDots(const std::byte* const (&scales)[kPlaces], bool first, float* out,
-                       const Floats (&dots)[kRows][kCount]) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kCount; ++v) {
-      const std::byte* at =
-          kPlaces == 1 ? scales[0] + v * kLanes * kKvScaleBytes : scales[kPlaces == 1 ? 0 : v];
-      const Floats scale = Words::template LoadAs<DType::kF16>(at);
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-        float* sum = out + r * kKvPageTokens + v * kLanes;
-        const Floats before = first ? Words::Zero() : Words::Load(sum);
-        Words::Store(sum, Words::MultiplyAdd(scale, dots[r][v], before));
-      }
-    }
-  }
-
-  // Sixteen scores in log2 units, minus infinity where the row doesn't look.
-  static Floats Score(const AttentionPartial& partial, Floats dots, float score_factor, int key,
-                      int begin, int end) {
-    if (partial.soft_cap == 0) {
-      dots = Words::Multiply(dots, Words::Set(partial.scale * scalar::kLog2E * score_factor));
-    } else {
-      dots = Math::Tanh(Words::Multiply(dots, Words::Set(partial.scale / partial.soft_cap)));
-      dots = Words::Multiply(dots, Words::Set(partial.soft_cap * scalar::kLog2E * score_factor));
-    }
-    return Words::Select(Words::LanesBetween(key, begin, end), dots, Words::Set(kNoScore));
-  }
-
-  // Turns a row's dot products into softmax weights, moves its state to the new maximum and notes
-  // the factor that brings older sums there.
-  static void Weigh(const AttentionPartial& partial, int row, Tile* tile) {
-    const int begin = tile->begin[row];
-    const int end = tile->end[row];
-    float* weights = tile->weights[row];
-    Floats largest = Words::Set(kNoScore);
-    for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats score =
-          Score(partial, Words::Load(weights + key), tile->score_factor[row], key, begin, end);
-      Words::Store(weights + key, score);
-      largest = Words::Larger(score, largest);  // a NaN score leaves the maximum alone
-    }
-    SoftmaxState& state = *tile->state[row];
-    const float max = std::max(state.max, Words::LargestLane(largest));
-    // Scores that are all minus infinity weigh nothing.
-    const float reference = max == kNoScore ? 0.0F : max;
-    Floats lanes = Words::Zero();
-    for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats score = Words::Subtract(Words::Load(weights + key), Words::Set(reference));
-      const Floats weight = Math::Exp2UpToZero(score);
-      Words::Store(weights + key, weight);
-      lanes = Words::Add(lanes, weight);
-    }
-    // 2^0 is 1: mostly the maximum stays where it is.
-    const float rescale = state.max == reference ? 1.0F : scalar::Exp2(state.max - reference);
-    MoveState(max, rescale, lanes, row, tile);
-  }
-
-  // The same for rows that all see the whole block, without a soft cap: all rows' scores first, so
-  // that no row's weights wait for the search of its maximum.
-  template <int kRows>
-  [[gnu::noinline]] static void WeighWhole(const AttentionPartial& partial, int row, Tile* tile) {
-    float max[kRows];
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      const Floats factor =
-          Words::Set(partial.scale * scalar::kLog2E * tile->score_factor[row + r]);
-      float* weights = tile->weights[row + r];
-      Floats largest = Words::Set(kNoScore);
-#pragma GCC unroll 4
-      for (int i = 0; i < kPanels; ++i) {
-        const Floats score = Words::Multiply(Words::Load(weights + i * kLanes), factor);
-        Words::Store(weights + i * kLanes, score);
-        largest = Words::Larger(score, largest);
-      }
-      max[r] = std::max(tile->state[row + r]->max, Words::LargestLane(largest));
-    }
-    // The way of the older sums to the new maxima: mostly 2^0, and the same for all rows at once.
-    alignas(64) float rescale[kLanes] = {};
-    for (int r = 0; r < kRows; ++r) {
-      const float reference = max[r] == kNoScore ? 0.0F : max[r];
-      rescale[r] = tile->state[row + r]->max - reference;
-    }
-    Words::Store(rescale, Math::Exp2UpToZero(Words::Load(rescale)));
-    for (int r = 0; r < kRows; ++r) {
-      float* weights = tile->weights[row + r];
-      const float reference = max[r] == kNoScore ? 0.0F : max[r];
-      const Floats references = Words::Set(reference);
-      Floats lanes = Words::Zero();
-#pragma GCC unroll 4
-      for (int i = 0; i < kPanels; ++i) {
-        const Floats score = Words::Load(weights + i * kLanes);
-        const Floats weight = Math::Exp2UpToZero(Words::Subtract(score, references));
-        Words::Store(weights + i * kLanes, weight);
-        lanes = Words::Add(lanes, weight);
-      }
-      MoveState(max[r], rescale[r], lanes, row + r, tile);
-    }
-  }
-
-  static void MoveState(float max, float rescale, Floats lanes, int row, Tile* tile) {
-    SoftmaxState& state = *tile->state[row];
-    state.sum = std::fma(state.sum, rescale, Words::FoldLanes(lanes));
-    state.max = max;
-    tile->rescale[row] = rescale;
-  }
-
-  // The weights of keys [begin, end) times the scales of their values in the block of `column`, for
-  // rows [row, row + kRows); of other keys that share a sixteen with them anything.
-  template <class Place, int kRows>
-  static void ScaleWeights(const Place& place, int value_width, int column, int begin, int end,
-                           int row, const Tile& tile, float (*scaled)[kKvPageTokens]) {
-    for (int key = begin / kLanes * kLanes; key < end; key += kLanes) {
-      const Floats scale =
-          Words::template LoadAs<DType::kF16>(place.ValueScales(key, value_width, column));
-#pragma GCC unroll 6
-      for (int r = 0; r < kRows; ++r) {
-        const Floats weights = Words::Load(tile.weights[row + r] + key);
-        Words::Store(scaled[r] + key, Words::Multiply(weights, scale));
-      }
-    }
-  }
-
-  // sums += weights * values of keys [begin, end), in order; the values lie row by row from `at`
-  // on.
-  template <DType kType, int kRows, int kCount>
-  [[gnu::always_inline]] static void AddKeys(const std::byte* at, int64_t row_bytes,
-                                             const std::byte* ahead,
-                                             const float (*weights)[kKvPageTokens], int begin,
-                                             int end, Floats (&sums)[kRows][kCount]) {
-    constexpr int64_t kSixteenBytes = kLanes * kKvElementBytes<kType>;
-    constexpr int64_t kRunBytes = kCount * kSixteenBytes;
-#pragma GCC unroll 8
-    for (int key = begin; key < end; ++key, at += row_bytes) {
-      if constexpr (kAsks<kRows, kCount>) Prefetch(ahead + (key - begin) * kRunBytes, kRunBytes);
-      Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
-                                         [&](int v) { return at + v * kSixteenBytes; }, sums);
-    }
-  }
-
-  // Columns [column, column + 16 * kCount) of sums = sums * rescale + weights * values, keys in
-  // order, for rows [row, row + kRows).
-  template <DType kType, class Place, int kRows, int kCount>
-  [[gnu::noinline]] static void AddColumns(const AttentionPartial& partial, const Place& place,
-                                           int column, int begin, int end, int row,
-                                           const Tile& tile) {
-    const int width = partial.value_width;
-    [[maybe_unused]] alignas(64) float scaled[kRows][kKvPageTokens];
-    const float(*weights)[kKvPageTokens] = tile.weights + row;
-    if constexpr (kType == DType::kQ8_0) {
-      ScaleWeights<Place, kRows>(place, width, column, begin, end, row, tile, scaled);
-      weights = scaled;
-    }
-    Floats sums[kRows][kCount];
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      const Floats rescale = Words::Set(tile.rescale[row + r]);
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        sums[r][v] = Words::Multiply(Words::Load(tile.sum[row + r] + column + v * kLanes), rescale);
-      }
-    }
-    const int64_t column_bytes = column * kKvElementBytes<kType>;
-    const int64_t row_bytes = width * kKvElementBytes<kType>;
-    constexpr int64_t kRunBytes = kCount * kLanes * kKvElementBytes<kType>;
-    // A page's values lie side by side, those of panels only as far as a panel goes.
-    for (int first = begin; first < end;) {
-      const int last = Place::kOnePage ? end : std::min(end, (first / kLanes + 1) * kLanes);
-      AddKeys<kType, kRows, kCount>(
-          place.template Value<kType>(first, width) + column_bytes, row_bytes,
-          place.template KeysAhead<kType>(first, partial.key_width, column, kRunBytes), weights,
-          first, last, sums);
-      first = last;
-    }
-#pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) {
-        Words::Store(tile.sum[row + r] + column + v * kLanes, sums[r][v]);
-      }
-    }
-  }
-
-  // The same for all columns; afterwards the rows' sums stand at their new maximum.
-  template <DType kType, class Place, int kRows>
-  static void AddValues(const AttentionPartial& partial, const Place& place, int begin, int end,
-                        int row, Tile* tile) {
-    constexpr int kCount = ColumnSixteensOf(kType, kRows);
-    const int width = partial.value_width;
-    int column = 0;
-    for (; column + kLanes * kCount <= width; column += kLanes * kCount) {
-      AddColumns<kType, Place, kRows, kCount>(partial, place, column, begin, end, row, *tile);
-    }
-    for (; column + kLanes <= width; column += kLanes) {
-      AddColumns<kType, Place, kRows, 1>(partial, place, column, begin, end, row, *tile);
-    }
-    for (int r = row; r < row + kRows; ++r) {
-      for (int d = column; d < width; ++d) {
-        float sum = tile->sum[r][d] * tile->rescale[r];
-        for (int key = begin; key < end; ++key) {
-          float weight = tile->weights[r][key];
-          if constexpr (kType == DType::kQ8_0) {
-            weight *= Tiles::template LoadOne<DType::kF16>(place.ValueScales(key, width, d), 0);
-          }
-          sum = std::fma(weight,
-                         Tiles::template LoadOne<kType>(place.template Value<kType>(key, width), d),
-                         sum);
-        }
-        tile->sum[r][d] = sum;
-      }
-      tile->rescale[r] = 1;
-    }
-  }
-
-  // Keys that all rows see are added together; those before and after row by row, since a value
-  // that a row doesn't see must not touch it, not even times zero.
-  template <DType kType, class Place, int kRows>
-  static void Accumulate(const AttentionPartial& partial, const Place& place, int row, Tile* tile) {
-    const int begin = *std::max_element(tile->begin + row, tile->begin + row + kRows);
-    const int end = *std::min_element(tile->end + row, tile->end + row + kRows);
-    if (begin >= end) {
-      for (int r = row; r < row + kRows; ++r) {
-        AddValues<kType, Place, 1>(partial, place, tile->begin[r], tile->end[r], r, tile);
-      }
-      return;
-    }
-    for (int r = row; r < row + kRows; ++r) {
-      if (tile->begin[r] == begin) continue;
-      AddValues<kType, Place, 1>(partial, place, tile->begin[r], begin, r, tile);
-    }
-    AddValues<kType, Place, kRows>(partial, place, begin, end, row, tile);
-    for (int r = row; r < row + kRows; ++r) {
-      if (tile->end[r] == end) continue;
-      AddValues<kType, Place, 1>(partial, place, end, tile->end[r], r, tile);
-    }
-  }
-
-  // One tile of keys for rows [row, row + kRows) of the tile, which all see some of it.
-  template <DType kType, class Place, int kRows>
-  static void RunTile(const AttentionPartial& partial, const Place& place, int row, Tile* tile) {
-    constexpr int kCount = Tiles::SixteensOf(kRows);
-    const int begin = *std::min_element(tile->begin + row, tile->begin + row + kRows);
-    const int end = *std::max_element(tile->end + row, tile->end + row + kRows);
-    int panel = begin / kLanes;
-    const int panel_end = (end + kLanes - 1) / kLanes;
-    for (; panel + kCount <= panel_end; panel += kCount) {
-      Dots<kType, Place, kRows, kCount>(partial, place, panel, row, tile);
-    }
-    for (; panel < panel_end; ++panel) {
-      Dots<kType, Place, kRows, 1>(partial, place, panel, row, tile);
-    }
-    // Rows that see all of the tile: all of them, mostly.
-    const bool whole = *std::max_element(tile->begin + row, tile->begin + row + kRows) == 0 &&
-                       *std::min_element(tile->end + row, tile->end + row + kRows) == kKvPageTokens;
-    if (whole && partial.soft_cap == 0) {
-      WeighWhole<kRows>(partial, row, tile);
-    } else {
-      for (int r = row; r < row + kRows; ++r) Weigh(partial, r, tile);
-    }
-    Accumulate<kType, Place, kRows>(partial, place, row, tile);
-  }
-
-  // `rows` rows that see some of the tile.
-  template <DType kType, class Place>
-  static void RunRows(int rows, const AttentionPartial& partial, const Place& place, Tile* tile) {
-    for (int row = 0; row < rows;) {
-      const int height = Tiles::HeightOf(rows - row, kTileRowsMax);
+  // Calls run(first row, integral constant of the height) for tiles of rows [row, end).
+  template <class Run>
+  static void ForEachTile(int row, int end, const Run& run) {
+    // Two thirds of the most rows rather than a few left over.
+    constexpr int kLower = kTileRowsMax / 3 * 2;
+    const int rows = end - row;
+    const bool lower = rows % kTileRowsMax != 0 && rows % kLower == 0;
+    while (row < end) {
+      const int height = RowTiles<Words>::HeightOf(end - row, lower ? kLower : kTileRowsMax);
       switch (height) {
-        case 6: RunTile<kType, Place, 6>(partial, place, row, tile); break;
-        case 4: RunTile<kType, Place, 4>(partial, place, row, tile); break;
-        case 3: RunTile<kType, Place, 3>(partial, place, row, tile); break;
-        case 2: RunTile<kType, Place, 2>(partial, place, row, tile); break;
-        default: RunTile<kType, Place, 1>(partial, place, row, tile); break;
+        case 12:
+          if constexpr (kTileRowsMax >= 12) run(row, std::integral_constant<int, 12>{});
+          break;
+        case 8:
+          if constexpr (kTileRowsMax >= 8) run(row, std::integral_constant<int, 8>{});
+          break;
+        case 6: run(row, std::integral_constant<int, 6>{}); break;
+        case 4: run(row, std::integral_constant<int, 4>{}); break;
+        case 3: run(row, std::integral_constant<int, 3>{}); break;
+        case 2: run(row, std::integral_constant<int, 2>{}); break;
+        default: run(row, std::integral_constant<int, 1>{}); break;
       }
       row += height;
     }
   }
 
-  // All rows against the tile of keys from first_key on, `height` of them at once.
+  static Keys KeysOf(int row, int height, bool whole, const Band& band) {
+    if (whole) return {0, 0, kKvPageTokens, kKvPageTokens};
+    Keys keys = {kKvPageTokens, 0, kKvPageTokens, 0};
+    for (int r = row; r < row + height; ++r) {
+      keys.begin = std::min(keys.begin, band.begin[r]);
+      keys.common = std::max(keys.common, band.begin[r]);
+      keys.common_end = std::min(keys.common_end, band.end[r]);
+      keys.end = std::max(keys.end, band.end[r]);
+    }
+    if (keys.common >= keys.common_end) keys.common = keys.common_end = keys.end;
+    return keys;
+  }
+
+  // Memory that is asked for part by part.
+  struct Asking {
+    int part;
+    int parts;
+  };
+  // The next part of the bytes of each panel, which starts at panel_at(index).
+  template <class PanelAt>
+  static void Ask(const PanelAt& panel_at, int64_t panel_bytes, Asking* asking) {
+    constexpr int64_t kLineBytes = 64;
+    if (asking->part >= asking->parts) return;
+    const int64_t lines = (panel_bytes + kLineBytes - 1) / kLineBytes;
+    const int64_t first = lines * asking->part / asking->parts * kLineBytes;
+    const int64_t last = lines * (asking->part + 1) / asking->parts * kLineBytes;
+    ++asking->part;
+    for (int p = 0; p < kPanels; ++p) Products::Prefetch(panel_at(p) + first, last - first);
+  }
+
+  static int SixteensOf(int width) { return (width + kLanes - 1) / kLanes; }
+  // How many of a tile's sixteens the tiles of rows take at once.
+  static int StepOf(const Rows& rows, int sixteens) {
+    return rows.end - rows.begin > kTileRowsMax ? kStepSixteens : sixteens;
+  }
+  // Asking in as many parts as rows take turns with `sixteens`. Few rows ask within their products.
+  static Asking AskingOf(const Rows& rows, int sixteens) {
+    const int count = rows.end - rows.begin;
+    if (count <= Products::kAskingRowsMax) return {0, 0};
+    const int steps = (sixteens + kStepSixteens - 1) / kStepSixteens;
+    return {0, count > kTileRowsMax ? count / kTileRowsMax * steps : 1};
+  }
+
+  // Dot products with all panels, while the values are asked for.
   template <DType kType, class Place>
-  static void RunKeys(const AttentionPartial& partial, int height, int32_t first_key,
-                      const Place& place) {
-    Tile tile;
-    for (int first = 0; first < partial.row_count; first += height) {
-      int rows = 0;
-      for (int r = first; r < std::min(first + height, partial.row_count); ++r) {
-        const AttentionRow& row = partial.rows[r];
-        tile.begin[rows] = std::clamp(row.key_begin - first_key, 0, kKvPageTokens);
-        tile.end[rows] = std::clamp(row.key_end - first_key, 0, kKvPageTokens);
-        if (tile.begin[rows] >= tile.end[rows]) continue;
-        tile.query[rows] = row.query;
-        tile.score_factor[rows] = row.score_factor;
-        tile.sum[rows] = partial.sums + static_cast<int64_t>(r) * partial.value_width;
-        tile.state[rows] = partial.states + r;
-        ++rows;
-      }
-      RunRows<kType, Place>(rows, partial, place, &tile);
+  static void AddKeys(const AttentionPartial& partial, const Place& place, const Rows& rows,
+                      Asking* asking, Band* band) {
+    const int step = StepOf(rows, kPanels);
+    for (int panel = 0; panel < kPanels; panel += step) {
+      ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
+        constexpr int kRows = decltype(height)::value;
+        const Keys keys = KeysOf(row, kRows, rows.whole, *band);
+        Products::template AddKeys<kType, Place, kRows>(
+            partial, place, std::max(panel, keys.begin / kLanes),
+            std::min(panel + step, (keys.end + kLanes - 1) / kLanes), row, band);
+        const int width = partial.value_width;
+        Ask([&](int p) { return place.template Value<kType>(p * kLanes, width); },
+            int64_t{width} * kLanes * kKvElementBytes<kType>, asking);
+      });
     }
   }
 
-  // Behind the last key that some row sees.
-  static int32_t KeyEnd(const AttentionPartial& partial) {
-    int32_t end = 0;
-    for (int r = 0; r < partial.row_count; ++r) end = std::max(end, partial.rows[r].key_end);
-    return end;
+  static void Weigh(const AttentionPartial& partial, const Rows& rows, Band* band) {
+    for (int r = rows.begin; r < rows.end; ++r) {
+      if (rows.whole && partial.soft_cap == 0) {
+        Softmax::template Weigh<true>(r, band);
+        continue;
+      }
+      if (rows.whole) {
+        band->begin[r] = 0;
+        band->end[r] = kKvPageTokens;
+      }
+      band->rescale[r] = 1;
+      if (band->begin[r] == band->end[r]) continue;
+      if (partial.soft_cap != 0) Softmax::Cap(partial, r, band);
+      Softmax::template Weigh<false>(r, band);
+    }
+  }
+
+  // Weighted values of all columns, while the next keys are asked for.
+  template <DType kType, class Place>
+  static void AddValues(const AttentionPartial& partial, const Place& place, const Rows& rows,
+                        Asking* asking, Band* band) {
+    const int width = partial.value_width;
+    const int step = StepOf(rows, SixteensOf(width)) * kLanes;
+    for (int column = 0; column < width; column += step) {
+      ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
+        constexpr int kRows = decltype(height)::value;
+        const Keys keys = KeysOf(row, kRows, rows.whole, *band);
+        const bool moved = std::any_of(band->rescale + row, band->rescale + row + kRows,
+                                       [](float rescale) { return rescale != 1; });
+        Products::template AddValues<kType, Place, kRows>(
+            partial, place, keys, column, std::min(column + step, width), row, *band, moved);
+        Ask([&](int p) { return place.template NextKeys<kType>(p, partial.key_width); },
+            int64_t{partial.key_width} * kLanes * kKvElementBytes<kType>, asking);
+      });
+    }
+  }
+
+  // The band's rows against the tile of keys from first_key on.
+  template <DType kType, class Place>
+  static void RunTile(const AttentionPartial& partial, const Seen& seen, int32_t first_key,
+                      const Place& place, Band* band) {
+    Rows rows = {0, band->rows,
+                 seen.common <= first_key && first_key + kKvPageTokens <= seen.common_end};
+    if (!rows.whole) {
+      for (int r = 0; r < band->rows; ++r) {
+        const int begin = std::clamp(seen.rows[r].key_begin - first_key, 0, kKvPageTokens);
+        const int end = std::clamp(seen.rows[r].key_end - first_key, 0, kKvPageTokens);
+        band->begin[r] = begin < end ? begin : 0;
+        band->end[r] = begin < end ? end : 0;
+      }
+      while (rows.begin < rows.end && band->end[rows.begin] == 0) ++rows.begin;
+      while (rows.begin < rows.end && band->end[rows.end - 1] == 0) --rows.end;
+      if (rows.begin == rows.end) return;
+    }
+    Asking values = AskingOf(rows, kPanels);
+    Asking next_keys = AskingOf(rows, SixteensOf(partial.value_width));
+    for (int row = rows.begin; row < rows.end; row += Band::kStripRows) {
+      const Rows strip = {row, std::min(row + Band::kStripRows, rows.end), rows.whole};
+      band->strip = row;
+      AddKeys<kType>(partial, place, strip, &values, band);
+      Weigh(partial, strip, band);
+      AddValues<kType>(partial, place, strip, &next_keys, band);
+    }
   }
 
   template <DType kType>
-  static void RunPages(const AttentionPartial& partial, int height) {
-    const int32_t key_end = KeyEnd(partial);
+  static void RunPages(const AttentionPartial& partial, const Seen& seen, Band* band) {
     for (int b = 0; b < partial.block_count; ++b) {
       const KeyBlock& block = partial.blocks[b];
-      if (block.block * kKvPageTokens >= key_end) return;
+      if (block.block * kKvPageTokens >= seen.end) return;
       KeysInPage<Words> place{block.keys, block.values, partial.keys_after};
       if (b + 1 < partial.block_count) place.next_keys = partial.blocks[b + 1].keys;
       if (place.next_keys == nullptr) place.next_keys = block.keys;
@@ -481,15 +261,14 @@ class AttentionKernel {
         PrefetchScales(place.values, partial.value_width);
         PrefetchScales(place.next_keys, partial.key_width);
       }
-      RunKeys<kType>(partial, height, block.block * kKvPageTokens, place);
+      RunTile<kType>(partial, seen, block.block * kKvPageTokens, place, band);
     }
   }
 
   template <DType kType>
-  static void RunPanels(const AttentionPartial& partial, int height) {
-    const int32_t key_end = KeyEnd(partial);
+  static void RunPanels(const AttentionPartial& partial, const Seen& seen, Band* band) {
     for (int first = 0; first < partial.panel_count; first += kTilePanels) {
-      if ((partial.panel_begin + first) * kLanes >= key_end) return;
+      if ((partial.panel_begin + first) * kLanes >= seen.end) return;
       const int count = std::min(partial.panel_count - first, kTilePanels);
       KeysInPanels<Words> place{partial.panels + first, partial.panels + first, count - 1,
                                 count - 1};
@@ -497,8 +276,14 @@ class AttentionKernel {
         place.next_panels += kTilePanels;
         place.next_last = std::min(after, kTilePanels) - 1;
       }
-      RunKeys<kType>(partial, height, (partial.panel_begin + first) * kLanes, place);
+      RunTile<kType>(partial, seen, (partial.panel_begin + first) * kLanes, place, band);
     }
+  }
+
+  // Of a whole part: they are few, and each wait for one would be felt.
+  [[gnu::always_inline]] static void PrefetchScales(const std::byte* part, int width) {
+    Products::Prefetch(part + KvScalesOffset(width),
+                       KvPartBytes(DType::kQ8_0, width) - KvScalesOffset(width));
   }
 
   // sum = sum * old_factor + partial_sum * new_factor
@@ -523,6 +308,17 @@ class AttentionKernel {
     JoinSums(partial_sum, new_factor, old_factor, value_width, sum);
     state->sum = std::fma(partial.sum, new_factor, state->sum * old_factor);
     state->max = max;
+  }
+
+  static void FinishRow(const SoftmaxState& state, const float* sum, int value_width,
+                        const float* sink_logit, float* out) {
+    const float factor = scalar::FinishFactor(state.max, state.sum, sink_logit);
+    const Floats factors = Words::Set(factor);
+    int d = 0;
+    for (; d + kLanes <= value_width; d += kLanes) {
+      Words::Store(out + d, Words::Multiply(Words::Load(sum + d), factors));
+    }
+    for (; d < value_width; ++d) out[d] = sum[d] * factor;
   }
 };
 

@@ -46,6 +46,10 @@ struct KeysInPage {
     return values + KvScalesOffset(value_width) +
            (column / kKvScaleBlock * kKvPageTokens + key) * kKvScaleBytes;
   }
+  template <DType kType>
+  const std::byte* NextKeys(int panel, int key_width) const {
+    return next_keys + panel * kKvPanelKeys * key_width * kKvElementBytes<kType>;
+  }
   // The part of the next tile's keys to ask for while `run_bytes` of each value from `key` on are
   // added, from `column` on: line for line.
   template <DType kType>
@@ -85,6 +89,10 @@ struct KeysInPanels {
     const KeyPanel& at = panel(key / kKvPanelKeys);
     return at.values + KvScalesOffset(value_width) +
            (column / kKvScaleBlock * kKvPageTokens + at.slot + key % kKvPanelKeys) * kKvScaleBytes;
+  }
+  template <DType kType>
+  const std::byte* NextKeys(int panel, int key_width) const {
+    return KeysOf<kType>(next_panels[std::min(panel, next_last)], key_width);
   }
   template <DType kType>
   const std::byte* KeysAhead(int key, int key_width, int column, int64_t run_bytes) const {

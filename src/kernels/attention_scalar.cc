@@ -81,40 +81,56 @@ float ScaledDot(const AttentionPartial& partial, const float* query, const Place
   return dot;
 }
 
-// The scores of keys [begin, end) of a tile, in log2 units.
+// A row on its way along its keys.
+struct Softmax {
+  float factor;  // from a dot product, or what the cap makes of it, to a score in log2 units
+  float reference = kNoScore;
+  float offset = 0;
+  bool settled = false;
+  float lanes[scalar::kLanes] = {};  // sums of weights
+};
+
+// The dot products of keys [begin, end) of a tile.
 template <DType kType>
-void Scores(const AttentionPartial& partial, const AttentionRow& row, const Places& places,
-            int begin, int end, float* scores) {
-  const float* query = row.query;
-  const float factor = partial.soft_cap == 0 ? partial.scale * scalar::kLog2E * row.score_factor
-                                             : partial.scale / partial.soft_cap;
+void Dots(const AttentionPartial& partial, const AttentionRow& row, const Places& places, int begin,
+          int end, float* dots) {
   for (int key = begin; key < end; ++key) {
-    const float dot = kType == DType::kQ8_0
-                          ? ScaledDot(partial, query, places[key])
-                          : Dot<kType>(partial, query, places[key], 0, partial.key_width);
-    float score = dot * factor;
+    dots[key] = kType == DType::kQ8_0
+                    ? ScaledDot(partial, row.query, places[key])
+                    : Dot<kType>(partial, row.query, places[key], 0, partial.key_width);
     if (partial.soft_cap != 0) {
-      score = scalar::Tanh(score) * (partial.soft_cap * scalar::kLog2E * row.score_factor);
+      dots[key] = scalar::Tanh(dots[key] * (partial.scale / partial.soft_cap));
     }
-    scores[key] = score;
   }
 }
 
-// Turns the scores of keys [begin, end) into weights, moves the state to the new maximum and
-// returns the factor that brings older sums there.
-float Weigh(int begin, int end, float* scores, SoftmaxState* state) {
-  float max = state->max;
-  for (int key = begin; key < end; ++key) max = std::max(max, scores[key]);
-  // Scores that are all minus infinity weigh nothing.
-  const float reference = max == kNoScore ? 0.0F : max;
+// Turns the dot products of keys [begin, end) into weights and returns the factor that brings older
+// sums to their reference.
+float Weigh(int begin, int end, float* dots, Softmax* row) {
+  const auto biased = [&](int key) { return std::fma(dots[key], row->factor, row->offset); };
+  bool high = !row->settled;
+  for (int key = begin; key < end; ++key) high |= biased(key) > scalar::kSoftmaxBiasedMax;
+  float rescale = 1;
+  bool far = false;
+  if (high) {
+    float largest = kNoScore;
+    for (int key = begin; key < end; ++key) largest = std::max(largest, dots[key] * row->factor);
+    const scalar::SoftmaxReference moved = scalar::MoveReference(row->reference, largest);
+    row->reference = moved.reference;
+    row->offset = moved.offset;
+    row->settled = moved.settled;
+    rescale = moved.rescale;
+    far = moved.far;
+  }
   float lanes[scalar::kLanes] = {};
   for (int key = begin; key < end; ++key) {
-    scores[key] = scalar::Exp2(scores[key] - reference);
-    lanes[key % scalar::kLanes] += scores[key];
+    dots[key] = far ? scalar::Exp2(dots[key] * row->factor - row->reference)
+                    : scalar::SoftmaxWeight(dots[key], row->factor, row->offset, biased(key));
+    lanes[key % scalar::kLanes] += dots[key];
   }
-  const float rescale = scalar::Exp2(state->max - reference);
-  state->sum = std::fma(state->sum, rescale, scalar::FoldLanes(lanes));
-  state->max = max;
+  for (int i = 0; i < scalar::kLanes; ++i) {
+    row->lanes[i] = std::fma(row->lanes[i], rescale, lanes[i]);
+  }
   return rescale;
 }
 
@@ -140,13 +156,13 @@ void Accumulate(const AttentionPartial& partial, const Places& places, int begin
 // A row against the tile of 64 keys from `first` on.
 template <DType kType>
 void RunTile(const AttentionPartial& partial, const AttentionRow& row, const Places& places,
-             int32_t first, SoftmaxState* state, float* sum) {
+             int32_t first, Softmax* softmax, float* sum) {
   const int begin = std::clamp(row.key_begin - first, 0, kKvPageTokens);
   const int end = std::clamp(row.key_end - first, 0, kKvPageTokens);
   if (begin >= end) return;
   float weights[kKvPageTokens];
-  Scores<kType>(partial, row, places, begin, end, weights);
-  const float rescale = Weigh(begin, end, weights, state);
+  Dots<kType>(partial, row, places, begin, end, weights);
+  const float rescale = Weigh(begin, end, weights, softmax);
   Accumulate<kType>(partial, places, begin, end, weights, rescale, sum);
 }
 
@@ -154,21 +170,21 @@ template <DType kType>
 void Partial(const AttentionPartial& partial) {
   for (int r = 0; r < partial.row_count; ++r) {
     const AttentionRow& row = partial.rows[r];
-    SoftmaxState& state = partial.states[r];
+    const float scale = partial.soft_cap == 0 ? partial.scale : partial.soft_cap;
+    Softmax softmax = {.factor = scale * scalar::kLog2E * row.score_factor};
     float* sum = partial.sums + static_cast<int64_t>(r) * partial.value_width;
-    state = {};
     std::fill_n(sum, partial.value_width, 0.0F);
     if (partial.panels != nullptr) {
       for (int p = 0; p < partial.panel_count; p += kTilePanels) {
         RunTile<kType>(partial, row, Places(partial.panels + p),
-                       (partial.panel_begin + p) * kKvPanelKeys, &state, sum);
+                       (partial.panel_begin + p) * kKvPanelKeys, &softmax, sum);
       }
-      continue;
     }
-    for (int b = 0; b < partial.block_count; ++b) {
+    for (int b = 0; b < partial.block_count && partial.panels == nullptr; ++b) {
       const KeyBlock& block = partial.blocks[b];
-      RunTile<kType>(partial, row, Places(block), block.block * kKvPageTokens, &state, sum);
+      RunTile<kType>(partial, row, Places(block), block.block * kKvPageTokens, &softmax, sum);
     }
+    partial.states[r] = {softmax.reference, scalar::FoldLanes(softmax.lanes)};
   }
 }
 
@@ -187,15 +203,7 @@ void MergePartial(const SoftmaxState& partial, const float* partial_sum, int val
 
 void FinishRow(const SoftmaxState& state, const float* sum, int value_width,
                const float* sink_logit, float* out) {
-  float factor = 1;
-  float total = state.sum;
-  if (sink_logit != nullptr) {
-    const float sink = *sink_logit * scalar::kLog2E;
-    const float max = std::max(state.max, sink);
-    factor = scalar::Exp2(state.max - max);
-    total = std::fma(total, factor, scalar::Exp2(sink - max));
-  }
-  factor = total == 0 ? 0.0F : factor / total;
+  const float factor = scalar::FinishFactor(state.max, state.sum, sink_logit);
   for (int d = 0; d < value_width; ++d) out[d] = sum[d] * factor;
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 // Functions are static: each file compiles them for its own instruction set, and the linker must
 // not mix these.
@@ -20,6 +21,9 @@ inline constexpr float kRoundingShift = 12582912.0F;  // 1.5 * 2^23
 // 2^r = 1 + r * P(r) on |r| <= 1/2, relative error 2.6e-9 before rounding (minimax).
 inline constexpr float kExp2P[6] = {0.693147182F,   0.240226522F,   0.0555031039F,
                                     0.00961769279F, 0.00134066364F, 0.000155946574F};
+// The same in fewer terms: 1.1e-7.
+inline constexpr float kExp2ShortP[5] = {0.693147004F, 0.240222424F, 0.0555073321F, 0.0096715102F,
+                                         0.0013264881F};
 // tanh(x) = x + x^3 * P(x^2) on |x| <= 0.625, relative error 4.4e-9 before rounding (minimax).
 inline constexpr float kTanhP[5] = {-0.333332819F, 0.133314425F, -0.0537397449F, 0.0206391891F,
                                     -0.00570510577F};
@@ -45,6 +49,63 @@ static inline float Exp2(float x) {
   const float clamped = x < kExp2Max ? x : kExp2Max;
   const float n = (clamped + kRoundingShift) - kRoundingShift;
   return Exp2Reduced(clamped - n, n);
+}
+
+// 2^r for |r| <= 1/2, relative error 2e-7.
+static inline float Exp2Short(float r) {
+  float p = kExp2ShortP[4];
+  for (int i = 3; i >= 0; --i) p = std::fma(p, r, kExp2ShortP[i]);
+  return std::fma(p, r, 1.0F);
+}
+
+// Softmax weights are 2^(score - reference) for a whole reference, so that references move by
+// exact factors. score + kSoftmaxBias - reference, rounded to float32, is a whole number whose
+// lowest eight bits are the exponent of that power with float32's bias of 127.
+inline constexpr float kSoftmaxBias = kRoundingShift + 127;
+inline constexpr float kSoftmaxBiasedMin = kSoftmaxBias - 125;  // below, weights are 0
+// Above, the reference moves. Scores within 256 times of it leave it where it is.
+inline constexpr float kSoftmaxBiasedMax = kSoftmaxBias + 8;
+inline constexpr float kSoftmaxReferenceMax = 1 << 21;  // beyond, sums with kSoftmaxBias round
+
+struct SoftmaxReference {
+  float reference;  // minus infinity: no score yet
+  float rescale;    // from the old reference to this one
+  float offset;     // kSoftmaxBias - reference
+  bool settled;     // it stands until a score is above it by more than kSoftmaxBiasedMax says
+  bool far;         // beyond kSoftmaxReferenceMax, or infinite
+};
+
+// The reference after scores of which `largest` is the largest one.
+static inline SoftmaxReference MoveReference(float reference, float largest) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  const float moved = std::fmax(reference, std::ceil(largest));
+  // Scores that are all minus infinity weigh nothing.
+  const float from = moved == kNone ? 0.0F : moved;
+  const bool far = std::fabs(from) > kSoftmaxReferenceMax;
+  return {.reference = moved,
+          .rescale = reference == from ? 1.0F : Exp2(reference - from),
+          .offset = kSoftmaxBias - from,
+          .settled = moved != kNone && !far,
+          .far = far};
+}
+
+// The weight of a score = dot * factor; `biased` = dot * factor + offset, rounded once.
+static inline float SoftmaxWeight(float dot, float factor, float offset, float biased) {
+  if (biased < kSoftmaxBiasedMin) return 0;
+  const float fraction = std::fma(dot, factor, -(biased - offset));
+  const auto power = std::bit_cast<uint32_t>(biased) << 23;
+  return Exp2Short(fraction) * std::bit_cast<float>(power);
+}
+
+// What the weighted values of a row are multiplied by, whose weights have this sum; `sink_logit`
+// (null: none) weighs too. 0 where nothing does.
+static inline float FinishFactor(float reference, float sum, const float* sink_logit) {
+  if (sink_logit == nullptr) return sum == 0 ? 0.0F : 1.0F / sum;
+  const float sink = *sink_logit * kLog2E;
+  const float max = std::fmax(reference, sink);
+  const float factor = Exp2(reference - max);
+  const float total = std::fma(sum, factor, Exp2(sink - max));
+  return total == 0 ? 0.0F : factor / total;
 }
 
 // e^x within 2 ulp (from 88.4 on infinity); NaN stays NaN.

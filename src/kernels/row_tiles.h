@@ -37,7 +37,7 @@ struct RowTiles {
 
   // Heights that tiles are compiled for; other counts of rows are cut into these.
   static constexpr int HeightOf(int rows, int most) {
-    for (const int height : {8, 6, 4, 3, 2}) {
+    for (const int height : {12, 8, 6, 4, 3, 2}) {
       if (height <= rows && height <= most) return height;
     }
     return 1;
@@ -89,7 +89,7 @@ struct RowTiles {
       Floats vectors[kVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) vectors[v] = Words::template LoadAs<kType>(vector(v));
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const Floats x = row(r);
 #pragma GCC unroll 4

@@ -138,6 +138,7 @@ struct Avx2Words {
   static Floats Clear(Mask mask, Floats x) {
     return {_mm256_andnot_ps(mask.low, x.low), _mm256_andnot_ps(mask.high, x.high)};
   }
+  static bool Any(Mask mask) { return _mm256_movemask_ps(_mm256_or_ps(mask.low, mask.high)) != 0; }
   static bool All(Mask mask) {
     return _mm256_movemask_ps(_mm256_and_ps(mask.low, mask.high)) == 0xff;
   }
@@ -162,6 +163,13 @@ struct Avx2Words {
 
   // x * 2^n for whole numbers n in -126 ... 0.
   static Floats Shift(Floats x, Floats n) { return Multiply(x, PowerOfTwo(n)); }
+
+  // 2^n, of a whole number whose lowest eight bits are n + 127 and the ninth 0: see
+  // scalar::kSoftmaxBias.
+  static Floats PowerOfBiased(Floats x) {
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.low), 23)),
+            _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x.high), 23))};
+  }
 
   // x * 2^n * sqrt(v) within an eighth, for x and v in 0 ... 1 and n in 0 ... 100: a float's bits,
   // taken for a whole number, are about its logarithm. 0 where the product is below 2^-63.

@@ -84,6 +84,7 @@ struct Avx512Words {
   static Floats Clear(Mask mask, Floats x) {
     return _mm512_maskz_mov_ps(static_cast<Mask>(~mask), x);
   }
+  static bool Any(Mask mask) { return mask != 0; }
   static bool All(Mask mask) { return mask == 0xffff; }
   static uint32_t Bits(Mask mask) { return mask; }
   static Mask FromBits(uint32_t bits) { return static_cast<Mask>(bits); }
@@ -100,6 +101,10 @@ struct Avx512Words {
   }
 
   static Floats Shift(Floats x, Floats n) { return _mm512_scalef_ps(x, n); }
+
+  static Floats PowerOfBiased(Floats x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(x), 23));
+  }
 
   static Floats RoughProduct(Floats x, Floats n, Floats v) {
     const __m512i power = _mm512_cvtps_epi32(_mm512_mul_ps(n, _mm512_set1_ps(1 << 23)));
@@ -142,8 +147,8 @@ struct Avx512Words {
 
  private:
   static Mask First(int64_t count) {
-    if (count <= 0) return 0;
-    return count >= 16 ? Mask{0xffff} : static_cast<Mask>((1U << count) - 1);
+    const int64_t lanes = count < 0 ? 0 : count > 16 ? 16 : count;  // moves, no branches
+    return static_cast<Mask>((1U << lanes) - 1);
   }
   static __m512i SignBits() { return _mm512_set1_epi32(INT32_MIN); }
   static __m256 UpperHalf(Floats x) {

@@ -334,6 +334,46 @@ TEST_P(Attention, OfPanelsHasTheBitsOfThePagesTheyWouldMake) {
 INSTANTIATE_TEST_SUITE_P(Cases, Attention, testing::ValuesIn(kCases),
                          [](const auto& c) { return std::string(c.param.name); });
 
+// Scores from flat to steep ones, by what they are multiplied with: references that move at almost
+// every tile, and those beyond which float32 has no fractions, or no room.
+class AttentionScores : public testing::TestWithParam<float> {};
+
+TEST_P(AttentionScores, HaveTheSameBitsInEveryTableAndAlone) {
+  const AttentionCase c = {"steep", DType::kF32, 64, 48, 3, 8, 700};
+  const Pages pages(ScalarKernels(), c);
+  std::vector<Row> rows = Rows(c);
+  for (size_t r = 0; r < rows.size(); ++r) rows[r].score_factor = r % 4 == 3 ? 1 : GetParam();
+  const auto width = static_cast<size_t>(c.value_width);
+  const std::vector<float> expected = Attend(ScalarKernels(), c, pages, rows);
+  for (const KernelTable* table : RunnableTables()) {
+    EXPECT_EQ(Bits(Attend(*table, c, pages, rows)), Bits(expected)) << table->name;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      EXPECT_EQ(Bits(Attend(*table, c, pages, {rows[r]})), Bits(&expected[r * width], width))
+          << table->name << " row " << r;
+    }
+  }
+}
+
+TEST_P(AttentionScores, OfOneFarLargestGiveItsValue) {
+  const AttentionCase c = {"steep", DType::kF32, 64, 48, 1, 1, 700};
+  const std::vector<Row> rows = Rows(c);
+  Pages pages(ScalarKernels(), c);
+  std::vector<float> largest = rows[0].query;
+  for (float& x : largest) x *= 100;  // a score of about 800 before the factor
+  const std::vector<float> value = Pages::Value(c, 333);
+  pages.Store(ScalarKernels(), c, 333, largest, value);
+  std::vector<Row> scaled = rows;
+  scaled[0].score_factor = GetParam();
+  for (const KernelTable* table : RunnableTables()) {
+    const std::vector<float> out = Attend(*table, c, pages, scaled);
+    for (size_t d = 0; d < out.size(); ++d) {
+      EXPECT_NEAR(out[d], value[d], 1e-6) << table->name << " value " << d;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Factors, AttentionScores, testing::Values(0.5F, 4.0F, 40.0F, 3e4F, 1e30F));
+
 TEST(AttentionRowWithoutKeys, IsZeros) {
   for (const KernelTable* table : RunnableTables()) {
     const SoftmaxState nothing;
