@@ -120,13 +120,20 @@ Status EvalLongContext(const EvalLongContextOptions& options, std::FILE* out) {
     report = CompareLongContext(*runner, tokens, compare,
                                 [&](int32_t done) { bar.Update(done, options.context); });
   }
+  // Needles take as long again: what is known is said before.
+  if (!options.json) PrintLongContext(options, report, out);
+  std::fflush(out);
   std::optional<NeedleReport> needles;
   if (options.needles > 0) {
     ProgressBar bar("asking", clock, TerminalWriter());
     REM_ASSIGN_OR_RETURN(needles, TryNeedles(*runner, tokenizer, text, options.needles,
                                              [&](int32_t done) { bar.Update(done, prompts); }));
   }
-  (options.json ? PrintLongContextJson : PrintLongContext)(options, report, needles, out);
+  if (options.json) {
+    PrintLongContextJson(options, report, needles, out);
+  } else if (needles) {
+    PrintNeedles(*needles, out);
+  }
   return Status::Ok();
 }
 

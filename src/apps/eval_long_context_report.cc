@@ -33,19 +33,6 @@ void PrintLayers(const std::vector<LayerError>& layers, std::FILE* out) {
                all.error_mean, all.worst_layer, all.error_worst_layer, 100 * all.alarm_rate);
 }
 
-void PrintNeedles(const NeedleReport& needles, std::FILE* out) {
-  std::fprintf(out,
-               "\n%zu needles in prompts of %d tokens: exact attention finds %d, sparse %d of "
-               "these\n",
-               needles.trials.size(), needles.prompt_tokens, needles.found_exact(), needles.kept());
-  for (const NeedleTrial& trial : needles.trials) {
-    if (!trial.missed()) continue;
-    std::fprintf(out, "missed: %s %s at %d of prompt %d, log-probability exact %.2f, sparse %.2f\n",
-                 trial.needle.name.c_str(), trial.needle.code.c_str(), trial.depth, trial.prompt,
-                 trial.exact.logprob, trial.sparse.logprob);
-  }
-}
-
 void WriteDistance(JsonWriter& json, const char* key, const PredictionDistance& distance) {
   json.Key(key).BeginObject();
   WriteNumber(json, "perplexity", distance.perplexity);
@@ -111,7 +98,7 @@ void WriteNeedles(JsonWriter& json, const NeedleReport& needles) {
 }  // namespace
 
 void PrintLongContext(const EvalLongContextOptions& options, const LongContextReport& report,
-                      const std::optional<NeedleReport>& needles, std::FILE* out) {
+                      std::FILE* out) {
   std::fprintf(out,
                "%lld predictions at the end of %d tokens, compute %s, epsilon %g, blocks of %d "
                "keys\n",
@@ -130,7 +117,19 @@ void PrintLongContext(const EvalLongContextOptions& options, const LongContextRe
     PrintDistance("  to sparse", report.rounding->sparse, out);
   }
   PrintLayers(report.layers, out);
-  if (needles) PrintNeedles(*needles, out);
+}
+
+void PrintNeedles(const NeedleReport& needles, std::FILE* out) {
+  std::fprintf(out,
+               "\n%zu needles in prompts of %d tokens: exact attention finds %d, sparse %d of "
+               "these\n",
+               needles.trials.size(), needles.prompt_tokens, needles.found_exact(), needles.kept());
+  for (const NeedleTrial& trial : needles.trials) {
+    if (!trial.missed()) continue;
+    std::fprintf(out, "missed: %s %s at %d of prompt %d, log-probability exact %.2f, sparse %.2f\n",
+                 trial.needle.name.c_str(), trial.needle.code.c_str(), trial.depth, trial.prompt,
+                 trial.exact.logprob, trial.sparse.logprob);
+  }
 }
 
 void PrintLongContextJson(const EvalLongContextOptions& options, const LongContextReport& report,

@@ -12,9 +12,10 @@ namespace remontoir {
 
 // Tables for people.
 void PrintLongContext(const EvalLongContextOptions& options, const LongContextReport& report,
-                      const std::optional<NeedleReport>& needles, std::FILE* out);
+                      std::FILE* out);
+void PrintNeedles(const NeedleReport& needles, std::FILE* out);
 
-// One JSON object.
+// One JSON object of both.
 void PrintLongContextJson(const EvalLongContextOptions& options, const LongContextReport& report,
                           const std::optional<NeedleReport>& needles, std::FILE* out);
 

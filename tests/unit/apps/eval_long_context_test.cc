@@ -106,7 +106,7 @@ TEST_F(EvalLongContextTest, WithNothingLeftOutBothModesAgree) {
   EXPECT_EQ(json.at("predictions"), 1024);
   EXPECT_LT(Number(json.at("sparse").at("kl_mean")), 1e-6);
   EXPECT_EQ(json.at("sparse").at("top1_agreement"), 1);
-  EXPECT_EQ(json.at("layers").as_array().size(), 2U);
+  EXPECT_EQ(json.at("layers").as_array().size(), 3U);
   for (const auto& layer : json.at("layers").as_array()) {
     EXPECT_LT(Number(layer.at("error_max")), 1e-4);
     EXPECT_EQ(layer.at("alarm_rate"), 0);
