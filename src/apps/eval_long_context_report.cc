@@ -82,6 +82,7 @@ void WriteNeedles(JsonWriter& json, const NeedleReport& needles) {
   for (const NeedleTrial& trial : needles.trials) {
     json.BeginObject();
     json.Key("prompt").Int(trial.prompt);
+    json.Key("kind").String(trial.needle.kind);
     json.Key("name").String(trial.needle.name);
     json.Key("code").String(trial.needle.code);
     json.Key("depth").Int(trial.depth);
@@ -126,9 +127,10 @@ void PrintNeedles(const NeedleReport& needles, std::FILE* out) {
                needles.trials.size(), needles.prompt_tokens, needles.found_exact(), needles.kept());
   for (const NeedleTrial& trial : needles.trials) {
     if (!trial.missed()) continue;
-    std::fprintf(out, "missed: %s %s at %d of prompt %d, log-probability exact %.2f, sparse %.2f\n",
-                 trial.needle.name.c_str(), trial.needle.code.c_str(), trial.depth, trial.prompt,
-                 trial.exact.logprob, trial.sparse.logprob);
+    std::fprintf(
+        out, "missed: %s of %s, %s, at %d of prompt %d, log-probability exact %.2f, sparse %.2f\n",
+        trial.needle.kind.c_str(), trial.needle.name.c_str(), trial.needle.code.c_str(),
+        trial.depth, trial.prompt, trial.exact.logprob, trial.sparse.logprob);
   }
 }
 

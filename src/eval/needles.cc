@@ -16,6 +16,12 @@ namespace {
 constexpr std::array<const char*, kNeedlesPerPromptMax> kNames = {
     "Lisbon", "Cairo",  "Oslo",   "Nairobi", "Lima",   "Kyoto",  "Dublin", "Vienna",
     "Havana", "Warsaw", "Mumbai", "Toronto", "Geneva", "Athens", "Boston", "Prague"};
+// Small models take needles of one kind for one another.
+constexpr std::array<const char*, kNeedlesPerPromptMax> kKinds = {
+    "secret code",   "phone number", "locker number", "badge number",
+    "order number",  "postal code",  "ticket number", "account number",
+    "serial number", "room number",  "flight number", "case number",
+    "gate number",   "product code", "access code",   "license number"};
 constexpr int32_t kCodeMin = 10000;
 constexpr int32_t kCodes = 90000;
 // A sentence moves at most so many tokens from its depth to begin a line.
@@ -48,11 +54,11 @@ std::vector<int32_t> Encode(const Tokenizer& tokenizer, const std::string& text)
 }  // namespace
 
 std::string Needle::Sentence() const {
-  return "The secret code of " + name + " is " + code + ", remember that the secret code of " +
-         name + " is " + code + ".\n";
+  const std::string statement = "he " + kind + " of " + name + " is " + code;
+  return "T" + statement + ", remember that t" + statement + ".\n";
 }
 
-std::string Needle::Question() const { return "\nThe secret code of " + name + " is"; }
+std::string Needle::Question() const { return "\nThe " + kind + " of " + name + " is"; }
 
 std::vector<Needle> MakeNeedles(int32_t count, uint64_t seed) {
   REM_CHECK(count <= kNeedlesPerPromptMax, "a name for each");
@@ -68,7 +74,9 @@ std::vector<Needle> MakeNeedles(int32_t count, uint64_t seed) {
     const std::string code = std::to_string(number);
     const bool taken = std::any_of(needles.begin(), needles.end(),
                                    [&](const Needle& needle) { return needle.code == code; });
-    if (!taken) needles.push_back({kNames[order[needles.size()]], code});
+    if (taken) continue;
+    const size_t place = order[needles.size()];
+    needles.push_back({kKinds[(place + seed) % kKinds.size()], kNames[place], code});
   }
   return needles;
 }

@@ -12,10 +12,11 @@
 
 namespace remontoir {
 
-// Needles of one prompt, at most: each is about another name.
+// Needles of one prompt, at most: each is about another number of another place.
 inline constexpr int32_t kNeedlesPerPromptMax = 16;
 
 struct Needle {
+  std::string kind;  // "locker number"
   std::string name;
   std::string code;  // five digits
 
@@ -25,7 +26,7 @@ struct Needle {
   std::string Question() const;
 };
 
-// The same for a seed: names in an order of their own and different codes.
+// The same for a seed: all of different kinds, names and codes.
 std::vector<Needle> MakeNeedles(int32_t count, uint64_t seed);
 
 struct NeedlePrompt {

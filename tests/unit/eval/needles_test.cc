@@ -17,15 +17,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(MakeNeedles, HaveNamesAndFiveDigitsOfTheirOwn) {
+TEST(MakeNeedles, HaveKindsNamesAndFiveDigitsOfTheirOwn) {
+  std::set<std::string> kinds;
   std::set<std::string> names;
   std::set<std::string> codes;
   for (const Needle& needle : MakeNeedles(kNeedlesPerPromptMax, 1)) {
+    kinds.insert(needle.kind);
     names.insert(needle.name);
     codes.insert(needle.code);
     EXPECT_EQ(needle.code.size(), 5U);
     EXPECT_EQ(needle.code.find_first_not_of("0123456789"), std::string::npos);
   }
+  EXPECT_EQ(std::ssize(kinds), kNeedlesPerPromptMax);
   EXPECT_EQ(std::ssize(names), kNeedlesPerPromptMax);
   EXPECT_EQ(std::ssize(codes), kNeedlesPerPromptMax);
 }
@@ -39,12 +42,12 @@ TEST(MakeNeedles, AreTheSameForASeedAndOthersForAnother) {
 }
 
 TEST(Needle, StatesItsCodeTwiceAndAsksWithoutIt) {
-  const Needle needle = {"Oslo", "12345"};
+  const Needle needle = {"badge number", "Oslo", "12345"};
   const std::string sentence = needle.Sentence();
   const size_t first = sentence.find(needle.code);
   ASSERT_NE(first, std::string::npos);
   EXPECT_NE(sentence.find(needle.code, first + 1), std::string::npos);
-  EXPECT_THAT(needle.Question(), HasSubstr("Oslo"));
+  EXPECT_THAT(needle.Question(), HasSubstr("badge number of Oslo"));
   EXPECT_EQ(needle.Question().find(needle.code), std::string::npos);
 }
 
