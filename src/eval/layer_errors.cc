@@ -20,7 +20,8 @@ constexpr int32_t kPartialPages = kKvPartialKeys / kKvPageTokens;
 // As the backend decides by the operation.
 bool MayBeSparse(const AttentionBatch& batch) {
   return batch.window == 0 && batch.soft_cap == 0 && batch.temperature_length == 0 &&
-         batch.sink_logits.empty();
+         batch.sink_logits.empty() &&
+         batch.layout->layer(batch.layer).key_width <= kSparseKeyWidthMax;
 }
 
 // One KV head of a layer in its pages, with its sealed segments.
