@@ -44,7 +44,7 @@ void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
       ->required();
   command.add_option("--context", options.context, "Tokens to read (default 8192)")
       ->option_text("N")
-      ->check(CLI::Range(4352, 1 << 20));
+      ->check(CLI::Range(4480, 1 << 20));
   command
       .add_option("--rope-base-scale", options.rope_base_scale,
                   "Multiplies the RoPE base, for contexts beyond the trained one (default 1)")
@@ -62,6 +62,23 @@ void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
   command.add_option("--decode", options.decode, "Tokens at the end that are computed one by one")
       ->option_text("N")
       ->check(CLI::Range(0, 1 << 20));
+  command
+      .add_option("--needles", options.needles,
+                  "Codes to hide in prompts of the text and to ask for (default 32; 0: none)")
+      ->option_text("N")
+      ->check(CLI::Range(0, 4096));
+  command
+      .add_option_function<std::string>(
+          "--compute",
+          [&options](const std::string& mode) {
+            options.compute = mode == "f32" ? ComputeChoice::kF32 : ComputeChoice::kAuto;
+          },
+          "auto: quantised weights meet 8-bit activations; f32: all in float32, keys and values "
+          "too")
+      ->option_text("MODE")
+      ->check(CLI::IsMember({"auto", "f32"}));
+  command.add_flag("!--no-rounding", options.rounding,
+                   "Leaves out the reading in float32 that tells 8-bit rounding apart");
   command.add_option("-t,--threads", options.threads, "Threads (default: one a core)")
       ->option_text("N")
       ->check(CLI::Range(1, 1024));

@@ -78,12 +78,14 @@ Lower is better; compare only numbers of the same text, window and vocabulary.)"
 
 inline constexpr const char* kEvalLongContextFooter = R"(
 Examples:
-  remontoir eval longcontext model.gguf --text changelog.txt
+  remontoir eval longcontext model.gguf --text changelog.txt --compute f32
   remontoir eval longcontext model.gguf --text t.txt --context 32768 --rope-base-scale 4 --json
 
 The text's first tokens are read twice, exactly and in mode custom_sparse, side by side. The
 perplexities are those of the last predictions; KL is of the sparse distribution from the exact one,
-in nats. --decode computes so many of the last tokens one by one, as in an answer.)";
+in nats. --decode computes so many of the last tokens one by one, as in an answer. 8-bit activations
+alone change predictions: how much, a third reading in float32 shows. Then each layer by itself, and
+codes hidden in long prompts. docs/attention.md says what the numbers mean.)";
 
 inline constexpr const char* kEvalLogitsFooter = R"(
 Examples:

@@ -205,7 +205,8 @@ SealedLayout SealedLayoutOf(const Program& program, const KvLayout& layout, int3
   for (const Operation& operation : program.operations) {
     const auto* op = std::get_if<AttentionOp>(&operation);
     if (op != nullptr && op->layer >= 0 && op->layer < layout.layer_count()) {
-      sparse[static_cast<size_t>(op->layer)] = MayBeSparse(*op);
+      sparse[static_cast<size_t>(op->layer)] =
+          MayBeSparse(*op) && layout.layer(op->layer).key_width <= kSparseKeyWidthMax;
     }
   }
   return SealedLayout(layout, sparse, block_keys);

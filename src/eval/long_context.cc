@@ -2,42 +2,16 @@
 #include "eval/long_context.h"
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
 #include "base/check.h"
-#include "sampling/logprobs.h"
+#include "eval/sequence_pass.h"
+#include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
 
-// Rounds of sparse rows begin and end at multiples of it.
-constexpr int32_t kGroup = 8;
-
-struct Scores {
-  std::vector<double> divergences;
-  double loss_exact = 0;
-  double loss_sparse = 0;
-  int64_t same_top = 0;
-};
-
-void Score(std::span<const float> exact, std::span<const float> sparse, int32_t next,
-           Scores* scores) {
-  const double exact_sum = LogSumExp(exact);
-  const double sparse_sum = LogSumExp(sparse);
-  double divergence = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    const double logprob = exact[i] - exact_sum;
-    divergence += std::exp(logprob) * (logprob - (sparse[i] - sparse_sum));
-  }
-  scores->divergences.push_back(std::max(0.0, divergence));
-  scores->loss_exact += exact_sum - exact[static_cast<size_t>(next)];
-  scores->loss_sparse += sparse_sum - sparse[static_cast<size_t>(next)];
-  const auto top = [](std::span<const float> logits) {
-    return std::max_element(logits.begin(), logits.end()) - logits.begin();
-  };
-  scores->same_top += top(exact) == top(sparse) ? 1 : 0;
-}
+using Attention = SequencePass::Attention;
+using Rows = std::vector<std::vector<float>>;
 
 class Comparison {
  public:
@@ -46,20 +20,18 @@ class Comparison {
       : runner_(runner),
         tokens_(tokens),
         options_(options),
-        page_count_((tokens.size() + kKvPageTokens - 1) / kKvPageTokens) {
-    for (size_t i = 0; i < 2 * page_count_; ++i) {
-      pages_.push_back(KvPageId(static_cast<int32_t>(i)));
+        exact_(runner, Count(), 0, Attention::kExact),
+        sparse_(runner, Count(), SequencePass::PagesFor(Count()), Attention::kSparse) {
+    if (options.float32 != nullptr) {
+      float32_.emplace(*options.float32, Count(), 0, Attention::kExact);
     }
-    const int32_t segments = FarSegments(static_cast<int32_t>(tokens.size())) + 1;
-    REM_CHECK(segments <= runner.limits().sparse.segments, "segments for the text");
-    for (int32_t s = 0; s < segments; ++s) segments_.push_back(SealedSegmentId(s));
+    if (options.layer_kernels != nullptr) probe_.emplace(*options.layer_kernels, Sample());
   }
 
   LongContextReport Run(const LongContextProgress& progress) {
-    const auto count = static_cast<int32_t>(tokens_.size());
-    for (int32_t first = 0; first < count;) {
+    for (int32_t first = 0; first < Count();) {
       const int32_t rows = RowsFrom(first);
-      RunBoth(first, rows);
+      RunAll(first, rows);
       first += rows;
       if (progress) progress(first);
     }
@@ -67,77 +39,87 @@ class Comparison {
   }
 
  private:
+  int32_t Count() const { return static_cast<int32_t>(tokens_.size()); }
+  int32_t DecodeFrom() const { return std::min(options_.decode_from, Count()); }
+
+  LayerSample Sample() const {
+    const int32_t first = std::max(options_.scored_from, runner_.limits().sparse.engage_at);
+    if (DecodeFrom() == Count()) {
+      return SamplePositions(first, Count(), kRowGroupPositions, kLayerPositionsMax);
+    }
+    return SamplePositions(std::max(first, DecodeFrom()), Count(), 1, kLayerPositionsMax);
+  }
+
   int32_t RowsFrom(int32_t first) const {
-    const auto count = static_cast<int32_t>(tokens_.size());
-    const int32_t decode_from = std::min(options_.decode_from, count);
-    if (first >= decode_from) return 1;
-    const bool scored = first + runner_.limits().rows_max > options_.scored_from;
-    const int32_t rows_max =
-        scored ? std::min(runner_.limits().rows_max, runner_.limits().logit_rows_max)
-               : runner_.limits().rows_max;
-    return std::min(rows_max / kGroup * kGroup, decode_from - first);
+    if (first >= DecodeFrom()) return 1;
+    const bool scored = first + exact_.rows_max() > options_.scored_from;
+    const int32_t rows_max = scored ? exact_.logit_rows_max() : exact_.rows_max();
+    return std::min(rows_max, DecodeFrom() - first);
   }
 
-  BatchSequence SequenceAt(int32_t first, int32_t rows, bool sparse) const {
-    BatchSequence sequence;
-    sequence.tokens = tokens_.subspan(static_cast<size_t>(first), static_cast<size_t>(rows));
-    sequence.first_position = first;
-    sequence.pages = std::span(pages_).subspan(sparse ? page_count_ : 0, page_count_);
-    sequence.logits_begin = std::clamp(options_.scored_from - first, 0, rows);
-    if (sparse) sequence.sealed = segments_;
-    return sequence;
+  // The logits of one pass, from logits_begin on.
+  Rows RunOne(SequencePass& pass, int32_t first, int32_t rows, int32_t logits_begin) const {
+    pass.Run(tokens_.subspan(static_cast<size_t>(first), static_cast<size_t>(rows)), first,
+             logits_begin);
+    Rows logits;
+    for (int32_t row = 0; row < rows - logits_begin; ++row) {
+      const std::span<const float> one = pass.runner().Logits(row);
+      logits.emplace_back(one.begin(), one.end());
+    }
+    return logits;
   }
 
-  void RunBoth(int32_t first, int32_t rows) {
-    const BatchSequence exact = SequenceAt(first, rows, false);
-    runner_.Run({&exact, 1});
-    exact_logits_.clear();
-    for (int32_t row = exact.logits_begin; row < rows; ++row) {
-      const std::span<const float> logits = runner_.Logits(row - exact.logits_begin);
-      exact_logits_.emplace_back(logits.begin(), logits.end());
+  void RunAll(int32_t first, int32_t rows) {
+    const int32_t logits_begin = std::clamp(options_.scored_from - first, 0, rows);
+    if (probe_) {
+      runner_.backend().ObserveAttention(
+          [this](const AttentionBatch& batch) { probe_->Observe(batch); });
     }
-    const BatchSequence sparse = SequenceAt(first, rows, true);
-    runner_.Run({&sparse, 1});
-    for (int32_t row = sparse.logits_begin; row < rows; ++row) {
-      const size_t next = static_cast<size_t>(first) + static_cast<size_t>(row) + 1;
-      if (next == tokens_.size()) break;
-      Score(exact_logits_[static_cast<size_t>(row - sparse.logits_begin)],
-            runner_.Logits(row - sparse.logits_begin), tokens_[next], &scores_);
-    }
+    const Rows exact = RunOne(exact_, first, rows, logits_begin);
+    if (probe_) runner_.backend().ObserveAttention(nullptr);
+    const Rows sparse = RunOne(sparse_, first, rows, logits_begin);
     const SparseReadings readings = runner_.backend().ReadingsOf(0);
     far_blocks_ += readings.far_blocks;
     chosen_blocks_ += readings.chosen_blocks;
     residual_max_ = std::max(residual_max_, readings.residual_max);
+    Rows float32;
+    if (float32_) float32 = RunOne(*float32_, first, rows, logits_begin);
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const size_t next = static_cast<size_t>(first) + static_cast<size_t>(logits_begin) + i + 1;
+      if (next == tokens_.size()) break;
+      sparse_distance_.Add(exact[i], sparse[i], tokens_[next]);
+      if (!float32_) continue;
+      rounding_exact_.Add(float32[i], exact[i], tokens_[next]);
+      rounding_sparse_.Add(float32[i], sparse[i], tokens_[next]);
+    }
   }
 
-  LongContextReport Report() {
+  LongContextReport Report() const {
     LongContextReport report;
-    report.predictions = std::ssize(scores_.divergences);
+    report.sparse = sparse_distance_.Get();
     if (far_blocks_ > 0) {
       report.density = static_cast<double>(chosen_blocks_) / static_cast<double>(far_blocks_);
     }
     report.residual_max = residual_max_;
-    if (report.predictions == 0) return report;
-    const auto count = static_cast<double>(report.predictions);
-    report.perplexity_exact = std::exp(scores_.loss_exact / count);
-    report.perplexity_sparse = std::exp(scores_.loss_sparse / count);
-    report.top1_agreement = static_cast<double>(scores_.same_top) / count;
-    for (const double divergence : scores_.divergences) report.kl_mean += divergence / count;
-    const auto rank = static_cast<std::ptrdiff_t>(0.99 * (count - 1));
-    std::nth_element(scores_.divergences.begin(), scores_.divergences.begin() + rank,
-                     scores_.divergences.end());
-    report.kl_p99 = scores_.divergences[static_cast<size_t>(rank)];
+    if (float32_) {
+      report.rounding = LongContextReport::Rounding{rounding_exact_.Get(), rounding_sparse_.Get()};
+    }
+    if (probe_) {
+      const SparseAttentionOptions& sparse = runner_.limits().sparse;
+      report.layers = probe_->Measure(
+          {.epsilon = sparse.epsilon, .residual_max = sparse.residual_max}, sparse.block_keys);
+    }
     return report;
   }
 
   ModelRunner& runner_;
   const std::span<const int32_t> tokens_;
   const LongContextOptions options_;
-  const size_t page_count_;  // of one sequence
-  std::vector<KvPageId> pages_;
-  std::vector<SealedSegmentId> segments_;
-  std::vector<std::vector<float>> exact_logits_;
-  Scores scores_;
+  SequencePass exact_;
+  SequencePass sparse_;
+  std::optional<SequencePass> float32_;
+  std::optional<LayerProbe> probe_;
+  PredictionMeter sparse_distance_, rounding_exact_, rounding_sparse_;
   int64_t far_blocks_ = 0;
   int64_t chosen_blocks_ = 0;
   float residual_max_ = 0;

@@ -3,31 +3,43 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <vector>
 
-#include "backend/backend.h"
+#include "eval/layer_errors.h"
+#include "eval/prediction_meter.h"
 #include "model/model_runner.h"
 
 namespace remontoir {
+
+// Positions at which layers are looked at, at most.
+inline constexpr int32_t kLayerPositionsMax = 512;
 
 struct LongContextOptions {
   int32_t scored_from = 0;  // the first position whose prediction counts
   // Where tokens stop being computed in groups and come one by one, as generated ones do; at least
   // the text's length: nowhere.
   int32_t decode_from = INT32_MAX;
+  // The kernels that layers are measured with; null: they aren't.
+  const KernelTable* layer_kernels = nullptr;
+  // The same model in float32, with pages for the text; null: rounding isn't told apart.
+  ModelRunner* float32 = nullptr;
 };
 
 // Of the predictions at positions scored_from ... n - 2.
 struct LongContextReport {
-  int64_t predictions = 0;
-  double perplexity_exact = 0;
-  double perplexity_sparse = 0;
-  // Kullback-Leibler divergence of the sparse distribution from the exact one, in nats.
-  double kl_mean = 0;
-  double kl_p99 = 0;
-  double top1_agreement = 0;  // predictions with the same most probable token, as a part
+  PredictionDistance sparse;  // from the exact predictions of the same runner
   double density = 0;         // chosen far blocks, as a part, over all sparse rows
   double residual_max = 0;
+  // From float32's exact predictions: the runner's exact ones, and its sparse ones.
+  struct Rounding {
+    PredictionDistance exact;
+    PredictionDistance sparse;
+  };
+  std::optional<Rounding> rounding;
+  // Every layer that may be sparse, at positions among the scored ones that are.
+  std::vector<LayerError> layers;
 };
 
 // Called with the tokens done so far.

@@ -68,8 +68,10 @@ TEST(CommandLine, ReadsEvalLogits) {
 
 TEST(CommandLine, ReadsEvalLongContext) {
   const Result<Invocation> invocation =
-      Parse({"eval", "longcontext", "a.gguf", "--text", "t.txt", "--context", "32768",
-             "--rope-base-scale", "4", "--epsilon", "0.2", "--block-keys", "32", "--decode", "9"});
+      Parse({"eval",  "longcontext",       "a.gguf", "--text",    "t.txt", "--context",
+             "32768", "--rope-base-scale", "4",      "--epsilon", "0.2",   "--block-keys",
+             "32",    "--decode",          "9",      "--needles", "64",    "--compute",
+             "f32",   "--no-rounding"});
   ASSERT_TRUE(invocation.ok()) << invocation.status().message();
   const auto& eval = std::get<EvalLongContextOptions>(invocation->command);
   EXPECT_EQ(eval.model, "a.gguf");
@@ -79,6 +81,9 @@ TEST(CommandLine, ReadsEvalLongContext) {
   EXPECT_EQ(eval.epsilon, 0.2);
   EXPECT_EQ(eval.block_keys, 32);
   EXPECT_EQ(eval.decode, 9);
+  EXPECT_EQ(eval.needles, 64);
+  EXPECT_EQ(eval.compute, ComputeChoice::kF32);
+  EXPECT_FALSE(eval.rounding);
   EXPECT_FALSE(eval.json);
 }
 

@@ -49,6 +49,27 @@ std::vector<uint32_t> BitsOfRows(const std::vector<std::vector<float>>& rows, si
   return BitsOf(all);
 }
 
+TEST(SealedLayoutOf, LeavesOutLayersWithWideKeysAndThoseThatBoundScores) {
+  const KvLayout layout({{.kv_heads = 1, .key_width = 64, .value_width = 64},
+                         {.kv_heads = 1, .key_width = 128, .value_width = 128},
+                         {.kv_heads = 1, .key_width = 256, .value_width = 256},
+                         {.kv_heads = 1, .key_width = 64, .value_width = 64},
+                         {.kv_heads = 1, .key_width = 64, .value_width = 64}});
+  Program program;
+  for (int32_t layer = 0; layer < layout.layer_count(); ++layer) {
+    AttentionOp op{};
+    op.layer = layer;
+    op.heads = 1;
+    op.window = layer == 3 ? 512 : 0;
+    op.soft_cap = layer == 4 ? 30.0F : 0.0F;
+    program.operations.emplace_back(op);
+  }
+  const SealedLayout sealed = SealedLayoutOf(program, layout, 16);
+  for (int32_t layer = 0; layer < layout.layer_count(); ++layer) {
+    EXPECT_EQ(sealed.has(layer), layer < 2) << layer;
+  }
+}
+
 TEST(SparseRounds, BitsDontDependOnChunksOrThreads) {
   for (const DType type : {DType::kF32, DType::kF16, DType::kQ8_0}) {
     const TinyModel model(ShapeOf(type));
