@@ -81,7 +81,7 @@ AttentionRounds::AttentionRounds(const CapturedPages& pages, int32_t rows_max,
       plan_(0, limits_),
       cu_q_(2),
       page_table_begin_({0, static_cast<int32_t>(pages.page_table().size())}),
-      sealed_until_(1),
+      seals_(1),
       cu_k_(2) {
   round_.kernels = &kernels;
   round_.kv_pages = pages.pages();
@@ -155,12 +155,10 @@ void AttentionRounds::CompileLayer(int32_t layer, const AttentionOp& op) {
   layers_.push_back(std::move(compiled));
 }
 
-void AttentionRounds::SetRound(int32_t layer, int32_t first, int32_t rows) {
-  REM_CHECK(first >= 0 && rows <= limits_.rows_max && first + rows <= pages_.tokens(),
-            "rows that were captured");
+void AttentionRounds::SetRound(int32_t first, int32_t rows) {
+  REM_CHECK(first >= 0 && first + rows <= pages_.tokens(), "rows that were captured");
   cu_q_[1] = rows;
   cu_k_[1] = first + rows;
-  sealed_until_[0] = layers_[static_cast<size_t>(layer)].sealed_until;
   RoundInputs& inputs = round_.inputs;
   inputs.cu_seqlens_q = cu_q_;
   inputs.cu_seqlens_k = cu_k_;
@@ -168,7 +166,7 @@ void AttentionRounds::SetRound(int32_t layer, int32_t first, int32_t rows) {
   inputs.page_table_begin = page_table_begin_;
   inputs.sealed_table = sealed_table_;
   inputs.sealed_table_begin = sealed_table_begin_;
-  if (sparse_.on()) inputs.sealed_until = sealed_until_;
+  inputs.seals = {};
   round_.rows[static_cast<size_t>(RowSpace::kTokens)] = rows;
 }
 
@@ -183,11 +181,20 @@ double AttentionRounds::RunSteps(std::span<Step* const> steps) {
 
 double AttentionRounds::SealUntil(int32_t layer, int32_t position) {
   Layer& compiled = layers_[static_cast<size_t>(layer)];
-  if (compiled.seal == nullptr || position <= compiled.sealed_until) return 0;
-  SetRound(layer, position, 0);
+  if (compiled.seal == nullptr) return 0;
+  const SealedLayout& sealed = sparse_.sealed();
+  const int32_t layers = sealed.sealed_layers();
+  const int32_t due = SealsDue(position, layers);
+  const int32_t segments = (due - sealed.seal_index(layer) + layers - 1) / layers;
+  if (segments <= compiled.sealed_segments) return 0;
+  // A round that brings all keys behind those that are sealed, so that the layer's step seals them.
+  const int32_t first = SegmentEnd(compiled.sealed_segments - 1);
+  SetRound(first, position - first);
+  seals_[0] = {compiled.sealed_segments * layers, due};
+  round_.inputs.seals = seals_;
   Step* const step = compiled.seal.get();
   const double seconds = RunSteps({&step, 1});
-  compiled.sealed_until = position;
+  compiled.sealed_segments = segments;
   return seconds;
 }
 
@@ -201,7 +208,8 @@ RoundSeconds AttentionRounds::Run(int32_t layer, int32_t first, int32_t rows) {
               queries_matrix_.values);
   RoundSeconds seconds;
   seconds.seal = SealUntil(layer, first + rows);
-  SetRound(layer, first, rows);
+  REM_CHECK(rows <= limits_.rows_max, "rows of a round");
+  SetRound(first, rows);
   plan_.Build(round_.inputs);
   sparse_.Begin(1);
   std::vector<Step*> steps;
@@ -212,7 +220,7 @@ RoundSeconds AttentionRounds::Run(int32_t layer, int32_t first, int32_t rows) {
 }
 
 void AttentionRounds::Unseal() {
-  for (Layer& layer : layers_) layer.sealed_until = 0;
+  for (Layer& layer : layers_) layer.sealed_segments = 0;
 }
 
 }  // namespace remontoir

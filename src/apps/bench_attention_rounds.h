@@ -83,13 +83,13 @@ class AttentionRounds {
   AttentionRounds(const CapturedPages& pages, int32_t rows_max, const KernelTable& kernels);
   Status Prepare(SparseAttentionOptions sparse);
   void CompileLayer(int32_t layer, const AttentionOp& op);
-  void SetRound(int32_t layer, int32_t first, int32_t rows);
+  void SetRound(int32_t first, int32_t rows);
   double RunSteps(std::span<Step* const> steps);
 
   struct Layer {
     std::unique_ptr<Step> seal;  // null: exact
     std::vector<std::unique_ptr<Step>> attend;
-    int32_t sealed_until = 0;
+    int32_t sealed_segments = 0;
   };
 
   const CapturedPages& pages_;
@@ -104,7 +104,8 @@ class AttentionRounds {
   size_t out_count_ = 0;
   ActivationMatrix queries_matrix_, out_matrix_;
   // What the round's inputs point to.
-  std::vector<int32_t> cu_q_, page_table_begin_, sealed_table_begin_, sealed_until_;
+  std::vector<int32_t> cu_q_, page_table_begin_, sealed_table_begin_;
+  std::vector<SealRange> seals_;
   std::vector<int64_t> cu_k_;
   std::vector<SealedSegmentId> sealed_table_;
 };

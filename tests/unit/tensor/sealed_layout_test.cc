@@ -16,7 +16,7 @@ TEST(SealsDue, TakeTurnsOverThePositionsBetweenASegmentsEndAndTheFirstRowThatNee
       const int32_t ended = keys < SegmentEnd(0) ? 0 : (keys - kAnchorKeys) / kSegmentKeys;
       EXPECT_LE(due, ended * layers) << keys;
       // What is far for the row of the last key is sealed.
-      if (keys > 0) EXPECT_GE(due, FarSegments(keys - 1) * layers) << keys;
+      EXPECT_GE(due, keys == 0 ? 0 : FarSegments(keys - 1) * layers) << keys;
       // One position brings few.
       EXPECT_GE(due, before) << keys;
       EXPECT_LE(due - before, (layers + kLocalKeysMin - 1) / kLocalKeysMin) << keys;
