@@ -78,7 +78,7 @@ class AttentionSoftmax {
       const Floats fraction =
           Words::MultiplySubtract(Words::Load(weights + i * kLanes), factor, whole);
       const Floats power =
-          Words::Multiply(Math::Exp2Short(fraction), Words::PowerOfBiased(biased[i]));
+          Words::Multiply(Math::Exp2OfFraction(fraction), Words::PowerOfBiased(biased[i]));
       const Floats weight =
           Words::Clear(Words::Less(biased[i], Words::Set(scalar::kSoftmaxBiasedMin)), power);
       Words::Store(weights + i * kLanes, weight);

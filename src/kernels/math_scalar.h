@@ -21,9 +21,6 @@ inline constexpr float kRoundingShift = 12582912.0F;  // 1.5 * 2^23
 // 2^r = 1 + r * P(r) on |r| <= 1/2, relative error 2.6e-9 before rounding (minimax).
 inline constexpr float kExp2P[6] = {0.693147182F,   0.240226522F,   0.0555031039F,
                                     0.00961769279F, 0.00134066364F, 0.000155946574F};
-// The same in fewer terms: 1.1e-7.
-inline constexpr float kExp2ShortP[5] = {0.693147004F, 0.240222424F, 0.0555073321F, 0.0096715102F,
-                                         0.0013264881F};
 // tanh(x) = x + x^3 * P(x^2) on |x| <= 0.625, relative error 4.4e-9 before rounding (minimax).
 inline constexpr float kTanhP[5] = {-0.333332819F, 0.133314425F, -0.0537397449F, 0.0206391891F,
                                     -0.00570510577F};
@@ -34,12 +31,16 @@ inline constexpr float kExp2Max = 128.0F;   // larger ones are taken for it, and
 inline constexpr float kExpMin = -87.3365448F;
 inline constexpr float kExpMax = 89.0F;
 
-// 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
-static inline float Exp2Reduced(float r, float n) {
+// 2^r for |r| <= 1/2.
+static inline float Exp2OfFraction(float r) {
   float p = kExp2P[5];
   for (int i = 4; i >= 0; --i) p = std::fma(p, r, kExp2P[i]);
-  p = std::fma(p, r, 1.0F);
-  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return std::fma(p, r, 1.0F);
+}
+
+// 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
+static inline float Exp2Reduced(float r, float n) {
+  return Exp2OfFraction(r) * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
 }
 
 // 2^x within 1.5 ulp (from 127.5 on infinity); NaN stays NaN.
@@ -49,13 +50,6 @@ static inline float Exp2(float x) {
   const float clamped = x < kExp2Max ? x : kExp2Max;
   const float n = (clamped + kRoundingShift) - kRoundingShift;
   return Exp2Reduced(clamped - n, n);
-}
-
-// 2^r for |r| <= 1/2, relative error 2e-7.
-static inline float Exp2Short(float r) {
-  float p = kExp2ShortP[4];
-  for (int i = 3; i >= 0; --i) p = std::fma(p, r, kExp2ShortP[i]);
-  return std::fma(p, r, 1.0F);
 }
 
 // Softmax weights are 2^(score - reference) for a whole reference, so that references move by
@@ -94,7 +88,7 @@ static inline float SoftmaxWeight(float dot, float factor, float offset, float b
   if (biased < kSoftmaxBiasedMin) return 0;
   const float fraction = std::fma(dot, factor, -(biased - offset));
   const auto power = std::bit_cast<uint32_t>(biased) << 23;
-  return Exp2Short(fraction) * std::bit_cast<float>(power);
+  return Exp2OfFraction(fraction) * std::bit_cast<float>(power);
 }
 
 // What the weighted values of a row are multiplied by, whose weights have this sum; `sink_logit`

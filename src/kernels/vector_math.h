@@ -17,14 +17,6 @@ struct VectorMath {
     return Words::MultiplyAdd(p, r, Words::Set(1.0F));
   }
 
-  // 2^r for |r| <= 1/2, as scalar::Exp2Short.
-  static Floats Exp2Short(Floats r) {
-    Floats p = Words::Set(scalar::kExp2ShortP[4]);
-#pragma GCC unroll 4
-    for (int i = 3; i >= 0; --i) p = Words::MultiplyAdd(p, r, Words::Set(scalar::kExp2ShortP[i]));
-    return Words::MultiplyAdd(p, r, Words::Set(1.0F));
-  }
-
   // 2^r * 2^n for |r| <= 1/2 and n a whole number in -126 ... 128.
   static Floats Exp2Reduced(Floats r, Floats n) {
     return Words::Multiply(Exp2OfFraction(r), Words::PowerOfTwo(n));
