@@ -6,14 +6,12 @@
 
 #include "apps/bench_attention_heads.h"
 #include "apps/bench_attention_rounds.h"
+#include "eval/row_error.h"
 #include "tensor/sealed_layout.h"
 #include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
-
-constexpr double kErrorFactor = 2;
-constexpr double kErrorMin = 0.02;  // smaller ones do no harm
 
 // First positions of groups, evenly over those that are sparse.
 std::vector<int32_t> SampledGroups(int32_t positions, int32_t groups) {
@@ -31,9 +29,9 @@ void AppendRows(AttentionRounds& exact, AttentionRounds& sparse, int32_t first, 
   exact.Run(0, first, rows);
   sparse.Run(0, first, rows);
   for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    out->push_back(
-        {RowError(exact.out().subspan(r * width, width), sparse.out().subspan(r * width, width)),
-         sparse.residuals()[r]});
+    out->push_back({RelativeError(exact.out().subspan(r * width, width),
+                                  sparse.out().subspan(r * width, width)),
+                    sparse.residuals()[r]});
   }
 }
 
@@ -69,7 +67,7 @@ Status AddHead(const CapturedAttention& head, std::span<const int32_t> firsts,
 double MissedAlarms(std::span<const RowAlarm> rows) {
   if (rows.empty()) return 0;
   const auto missed = std::count_if(rows.begin(), rows.end(), [](const RowAlarm& row) {
-    return row.error > kErrorFactor * row.residual && row.error > kErrorMin;
+    return IsMissedAlarm(row.error, row.residual);
   });
   return static_cast<double>(missed) / static_cast<double>(rows.size());
 }

@@ -17,7 +17,7 @@ struct RowAlarm {
   double residual = 0;
 };
 
-// Rows whose error is more than twice the residual, and more than 0.02, as a part; 0 of none.
+// Rows with a missed alarm (eval/row_error.h), as a part; 0 of none.
 double MissedAlarms(std::span<const RowAlarm> rows);
 
 // Of all heads of one layer.

@@ -7,6 +7,7 @@
 
 #include "apps/bench_attention_rounds.h"
 #include "apps/bench_thread_seconds.h"
+#include "eval/row_error.h"
 #include "tensor/sealed_layout.h"
 #include "tensor/tile_schedule.h"
 
@@ -129,8 +130,8 @@ class DecodeRun {
     const auto width = static_cast<size_t>(data.value_width);
     const std::span<const float> exact = exact_out_[static_cast<size_t>(layer)];
     for (size_t head = 0; head < static_cast<size_t>(data.heads); ++head) {
-      sums.errors +=
-          RowError(exact.subspan(head * width, width), sparse_->out().subspan(head * width, width));
+      sums.errors += RelativeError(exact.subspan(head * width, width),
+                                   sparse_->out().subspan(head * width, width));
     }
     sums.rows += data.heads;
   }

@@ -26,6 +26,8 @@ class HeadCopy {
     out.scale = layer.scale;
     out.soft_cap = layer.soft_cap;
     out.window = layer.window;
+    out.sinks = layer.sinks;
+    out.temperature = layer.temperature;
   }
 
   void AppendQueries(int32_t token, int32_t first_head, int32_t heads) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/bench_attention_heads.h"
+#include "backend/sparse_layers.h"
 
 namespace remontoir {
 namespace {
@@ -107,7 +108,7 @@ const PrefillSpeed* SparseReport::Judged() const {
 Result<SparseReport> MeasureSparseQuick(const CapturedAttention& layer,
                                         const KernelTable& kernels) {
   SparseReport report;
-  if (!MayBeSparse(layer)) return report;
+  if (!MayBeSparse(layer.traits())) return report;
   const int32_t head = HeadOf(layer, 0);
   constexpr int32_t kLength[] = {kQuickContext};
   REM_RETURN_IF_ERROR(AddPrefill(PickHeads(layer, head, 1, kQuickContext), {layer.layer, head},
@@ -123,7 +124,7 @@ Result<SparseReport> MeasureSparse(std::span<const CapturedAttention> layers,
   std::vector<const CapturedAttention*> whole, alone;
   for (size_t i = 0; i < layers.size(); ++i) {
     const CapturedAttention& layer = layers[i];
-    if (!MayBeSparse(layer)) continue;
+    if (!MayBeSparse(layer.traits())) continue;
     const int32_t head = HeadOf(layer, i);
     whole.push_back(&layer);
     heads.push_back(PickHeads(layer, head, 1, kLongContext));
@@ -156,7 +157,7 @@ Result<SparseReport> MeasureSparse(std::span<const CapturedAttention> layers,
 
 Status AddLongest(const CapturedAttention& layer, const KernelTable& kernels,
                   SparseReport* report) {
-  if (!MayBeSparse(layer)) return Status::Ok();
+  if (!MayBeSparse(layer.traits())) return Status::Ok();
   const int32_t head = HeadOf(layer, 0);
   constexpr int32_t kLength[] = {kLongestContext};
   return AddPrefill(PickHeads(layer, head, 1, kLongestContext), {layer.layer, head}, kLength,

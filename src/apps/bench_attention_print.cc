@@ -176,7 +176,7 @@ void WriteSpread(JsonWriter& json, const char* key, const Spread& spread) {
 
 void PrintSparse(const SparseReport& report, std::FILE* out) {
   if (report.prefill.empty()) {
-    std::fprintf(out, "\nThese layers have a window or a soft cap: they stay exact.\n");
+    std::fprintf(out, "\nThese layers may not be sparse: they stay exact.\n");
     return;
   }
   PrintPrefill(report, out);

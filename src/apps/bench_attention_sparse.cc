@@ -9,6 +9,8 @@
 #include "apps/bench_attention_rounds.h"
 #include "apps/bench_ceilings.h"
 #include "apps/bench_thread_seconds.h"
+#include "backend/sparse_layers.h"
+#include "eval/row_error.h"
 #include "tensor/sealed_layout.h"
 #include "tensor/tile_schedule.h"
 
@@ -64,7 +66,7 @@ class QualitySums {
       difference2_ += Square(static_cast<double>(sparse[i]) - exact[i]);
       exact2_ += Square(exact[i]);
     }
-    errors_ += RowError(exact.subspan(begin, width), sparse.subspan(begin, width));
+    errors_ += RelativeError(exact.subspan(begin, width), sparse.subspan(begin, width));
     ++rows_;
   }
 
@@ -175,9 +177,9 @@ class PrefillRun {
 Result<std::vector<PrefillSpeed>> MeasurePrefill(const CapturedAttention& data, int32_t positions,
                                                  std::span<const SparseSetting> settings,
                                                  int32_t rounds, const KernelTable& kernels) {
-  if (!MayBeSparse(data)) {
+  if (!MayBeSparse(data.traits())) {
     return Unsupported("bench attention: layer " + std::to_string(data.layer) +
-                       " has a window or a soft cap, and stays exact");
+                       " may not be sparse, and stays exact");
   }
   const CapturedAttention* layers[] = {&data};
   REM_ASSIGN_OR_RETURN(const CapturedPages pages,
@@ -190,18 +192,6 @@ Result<std::vector<PrefillSpeed>> MeasurePrefill(const CapturedAttention& data, 
 
 double GrowthExponent(double n_from, double seconds_from, double n_to, double seconds_to) {
   return std::log(seconds_to / seconds_from) / std::log(n_to / n_from);
-}
-
-bool MayBeSparse(const CapturedAttention& data) { return data.window == 0 && data.soft_cap == 0; }
-
-double RowError(std::span<const float> exact, std::span<const float> sparse) {
-  double difference2 = 0;
-  double exact2 = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    difference2 += Square(static_cast<double>(sparse[i]) - exact[i]);
-    exact2 += Square(exact[i]);
-  }
-  return difference2 == 0 ? 0 : std::sqrt(difference2 / exact2);
 }
 
 }  // namespace remontoir

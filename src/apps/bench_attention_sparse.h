@@ -51,10 +51,4 @@ Result<std::vector<PrefillSpeed>> MeasurePrefill(const CapturedAttention& data, 
 // The power with which time grows: the exponent p of t ~ n^p through two points.
 double GrowthExponent(double n_from, double seconds_from, double n_to, double seconds_to);
 
-// Whether the sparse mode is for this layer.
-bool MayBeSparse(const CapturedAttention& data);
-
-// |sparse - exact| / |exact| of one row, in float64; 0 where both are zeros.
-double RowError(std::span<const float> exact, std::span<const float> sparse);
-
 }  // namespace remontoir

@@ -63,6 +63,10 @@ void AddLongContextFlags(CLI::App& command, EvalLongContextOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(0, 1 << 20));
   command
+      .add_flag("--exact-prompt", options.exact_prompt,
+                "Reads the tokens before those of --decode exactly")
+      ->needs("--decode");
+  command
       .add_option("--needles", options.needles,
                   "Codes to hide in prompts of the text and to ask for (default 32; 0: none)")
       ->option_text("N")

@@ -107,6 +107,7 @@ Status EvalLongContext(const EvalLongContextOptions& options, std::FILE* out) {
   LongContextOptions compare;
   compare.scored_from = std::max(0, options.context - 1 - options.scored);
   compare.decode_from = options.context - options.decode;
+  compare.exact_prompt = options.exact_prompt;
   REM_ASSIGN_OR_RETURN(compare.layer_kernels, CpuKernels());
   LongContextReport report;
   {

@@ -143,6 +143,7 @@ void PrintLongContextJson(const EvalLongContextOptions& options, const LongConte
   WriteNumber(json, "epsilon", options.epsilon);
   json.Key("block_keys").Int(options.block_keys);
   json.Key("decode").Int(options.decode);
+  json.Key("exact_prompt").Bool(options.exact_prompt);
   json.Key("predictions").Int(report.sparse.predictions);
   WriteNumber(json, "density", report.density);
   WriteNumber(json, "residual_max", report.residual_max);

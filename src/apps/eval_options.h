@@ -25,9 +25,10 @@ struct EvalLongContextOptions {
   double rope_base_scale = 1;  // multiplies the RoPE base
   double epsilon = 0.1;
   int32_t block_keys = 16;
-  int32_t scored = 1024;  // predictions that count: the last ones
-  int32_t decode = 0;     // of these, tokens that are computed one by one
-  int32_t needles = 32;   // codes hidden in prompts of their own; 0: none
+  int32_t scored = 1024;      // predictions that count: the last ones
+  int32_t decode = 0;         // of these, tokens that are computed one by one
+  bool exact_prompt = false;  // those before them are read exactly
+  int32_t needles = 32;       // codes hidden in prompts of their own; 0: none
   ComputeChoice compute = ComputeChoice::kAuto;
   bool rounding = true;  // with 8-bit activations: beside float32, too
   int32_t threads = 0;   // 0: one a core

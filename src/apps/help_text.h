@@ -83,9 +83,10 @@ Examples:
 
 The text's first tokens are read twice, exactly and in mode custom_sparse, side by side. The
 perplexities are those of the last predictions; KL is of the sparse distribution from the exact one,
-in nats. --decode computes so many of the last tokens one by one, as in an answer. 8-bit activations
-alone change predictions: how much, a third reading in float32 shows. Then each layer by itself, and
-codes hidden in long prompts. docs/attention.md says what the numbers mean.)";
+in nats. --decode computes so many of the last tokens one by one, as in an answer, behind a prompt
+that is read sparsely too, or exactly with --exact-prompt. 8-bit activations alone change
+predictions: how much, a third reading in float32 shows. Then each layer by itself, and codes hidden
+in long prompts. docs/attention.md says what the numbers mean.)";
 
 inline constexpr const char* kEvalLogitsFooter = R"(
 Examples:

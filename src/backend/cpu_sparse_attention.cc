@@ -5,19 +5,12 @@
 #include <array>
 #include <variant>
 
+#include "backend/sparse_layers.h"
 #include "base/check.h"
 #include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
-
-constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
-
-// What bounds scores, adds to their sum or changes them by position has not been studied.
-bool MayBeSparse(const AttentionOp& op) {
-  return op.window == 0 && op.soft_cap == 0 && op.temperature_length == 0 &&
-         op.sink_logits == kNoWeight;
-}
 
 int32_t KeysOf(const RoundInputs& inputs, int32_t sequence) {
   const auto s = static_cast<size_t>(sequence);
@@ -206,7 +199,11 @@ SealedLayout SealedLayoutOf(const Program& program, const KvLayout& layout, int3
     const auto* op = std::get_if<AttentionOp>(&operation);
     if (op != nullptr && op->layer >= 0 && op->layer < layout.layer_count()) {
       sparse[static_cast<size_t>(op->layer)] =
-          MayBeSparse(*op) && layout.layer(op->layer).key_width <= kSparseKeyWidthMax;
+          MayBeSparse({.key_width = layout.layer(op->layer).key_width,
+                       .window = op->window,
+                       .soft_cap = op->soft_cap,
+                       .sinks = op->sink_logits != kNoWeight,
+                       .temperature = op->temperature_length != 0});
     }
   }
   return SealedLayout(layout, sparse, block_keys);

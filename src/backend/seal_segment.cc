@@ -14,7 +14,6 @@ namespace {
 
 constexpr int kSplitIterations = 3;
 constexpr int kBlockIterations = 4;
-constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
 
 int64_t RoundUpToSixteen(int64_t width) { return (width + 15) / 16 * 16; }
 

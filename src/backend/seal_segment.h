@@ -29,7 +29,7 @@ class SealScratch {
 
 // Where a segment's keys and values lie: the head's part in each of its pages.
 struct SegmentPages {
-  const std::byte* const* keys;    // [kSegmentKeys / kKvPageTokens]
+  const std::byte* const* keys;    // [kSegmentPages]
   const std::byte* const* values;  // likewise
   DType type;                      // kF32, kF16, kBF16 or kQ8_0
 };

@@ -290,8 +290,7 @@ class SparseGroupRun {
     }
   }
 
-  // Returns how many blocks those are. Groups read them up and down in turns, so that a group
-  // begins with what the one before it has left in the cache.
+  // Returns how many blocks those are.
   int AttendChosen() {
     const int block_panels = std::max(1, shape_.block_keys / kKvPanelKeys);
     int chosen = 0;

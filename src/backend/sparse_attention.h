@@ -25,10 +25,6 @@ inline constexpr float kChosenPartMax = 0.6F;
 // The anchor page and those of local keys: less than a segment and kLocalKeysMin before the group.
 inline constexpr int kLocalBlocksMax = 2 + (kSegmentKeys + kLocalKeysMin + 8) / kKvPageTokens + 1;
 
-// Layers with wider keys stay exact: in a model with keys of 256 values half of the far blocks were
-// read, and yet predictions were off by more than the mode may cost (docs/attention.md).
-inline constexpr int32_t kSparseKeyWidthMax = 128;
-
 // The rows of one query head at up to 8 positions, or all query heads of a KV head at one position.
 // All of them know the same segments, segment_count = FarSegments(position).
 struct SparseGroup {

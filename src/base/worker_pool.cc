@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/stack.h"
+#include "base/time_slice.h"
 
 namespace remontoir {
 namespace {
@@ -44,6 +45,10 @@ WorkerPool::~WorkerPool() {
 
 void WorkerPool::Run(TileJob& job, int32_t step_count) {
   REM_CHECK(round_done_.load(std::memory_order_relaxed), "one Run at a time");
+  if (const std::thread::id caller = std::this_thread::get_id(); caller != caller_) {
+    caller_ = caller;
+    AskForShortTurns();
+  }
   job_ = &job;
   step_ = -1;
   step_count_ = step_count;
@@ -65,6 +70,8 @@ void WorkerPool::Run(TileJob& job, int32_t step_count) {
 
 void WorkerPool::WorkerLoop(int32_t worker) {
   PrefaultStack();
+  AskForShortTurns();
+  const ThreadCosts costs_before = CostsOfThread();
   Patience patience{kSpinsMax};
   for (;;) {
     const uint32_t seen = news_.load(std::memory_order_acquire);
@@ -76,14 +83,15 @@ void WorkerPool::WorkerLoop(int32_t worker) {
       return;
     } else {
       // Between rounds nobody waits for us.
-      if (round_done_.load(std::memory_order_acquire)) NoteCosts(worker);
+      if (round_done_.load(std::memory_order_acquire)) {
+        NoteCosts(worker, CostsOfThread() - costs_before);
+      }
       WaitForNews(seen, &patience);
     }
   }
 }
 
-void WorkerPool::NoteCosts(int32_t worker) {
-  const ThreadCosts costs = CostsOfThread();
+void WorkerPool::NoteCosts(int32_t worker, const ThreadCosts& costs) {
   Costs& noted = costs_[static_cast<size_t>(worker) - 1];
   noted.heap_allocations.store(costs.heap_allocations, std::memory_order_relaxed);
   noted.page_faults.store(costs.page_faults, std::memory_order_relaxed);

@@ -38,11 +38,11 @@ class WorkerPool {
   int32_t size() const { return static_cast<int32_t>(threads_.size()) + 1; }
 
   // Runs steps 0 ... step_count - 1 and returns when all are done. Allocates nothing. One caller at
-  // a time.
+  // a time; a new one's thread is asked for short turns, as all workers are (base/time_slice.h).
   void Run(TileJob& job, int32_t step_count);
 
-  // What all workers but the callers of Run have cost since they began, as each noted it when it
-  // last found nothing to do. Any thread.
+  // What all workers but the callers of Run have cost since they were ready for work, as each noted
+  // it when it last found nothing to do. Any thread.
   ThreadCosts WorkerCosts() const;
 
   // Calls body(index) for 0 ... count - 1 on all workers.
@@ -70,7 +70,7 @@ class WorkerPool {
   };
 
   void WorkerLoop(int32_t worker);
-  void NoteCosts(int32_t worker);
+  void NoteCosts(int32_t worker, const ThreadCosts& costs);
   bool ClaimTile(int32_t* tile);
   void FinishTile(int32_t worker);
   void OpenNextStep(int32_t worker);
@@ -92,6 +92,7 @@ class WorkerPool {
   uint32_t step_tiles_ = 0;
 
   Patience caller_patience_;
+  std::thread::id caller_;    // of the last Run
   std::vector<Costs> costs_;  // of workers 1, 2, ...
   std::vector<std::thread> threads_;
 };

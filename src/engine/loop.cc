@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/program_memory.h"
 #include "base/stack.h"
 
 namespace remontoir {
@@ -86,6 +87,7 @@ const MetricSet& Engine::Loop::metrics() {
 
 void Engine::Loop::Run() {
   PrefaultStack();
+  PrefaultProgram();
   while (!stopping_.load(std::memory_order_acquire)) {
     const RoundEnd end = RunRound();
     // A wake-up since the round's start is pending in wake_, so nothing is missed.

@@ -34,8 +34,6 @@ int64_t ReadNumber(const char* path, std::string_view key) {
   return file >> value ? value : -1;
 }
 
-constexpr int64_t kSegmentPages = kSegmentKeys / kKvPageTokens;
-
 int64_t ContextPages(const MemoryPlanInputs& inputs) {
   return (int64_t{inputs.context_max} + kKvPageTokens - 1) / kKvPageTokens;
 }

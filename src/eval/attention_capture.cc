@@ -56,6 +56,9 @@ void Append(const AttentionBatch& batch, size_t tokens, CapturedAttention* captu
   captured->scale = batch.scale;
   captured->soft_cap = batch.soft_cap;
   captured->window = batch.window;
+  const LayerTraits traits = TraitsOf(batch);
+  captured->sinks = traits.sinks;
+  captured->temperature = traits.temperature;
   if (captured->tokens == 0) Reserve(tokens, captured);
   captured->queries.insert(captured->queries.end(), batch.queries.begin(), batch.queries.end());
   const auto keys = static_cast<int32_t>(batch.cu_seqlens_k[1]);

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/sparse_layers.h"
 #include "base/status.h"
 #include "model/model_runner.h"
 
@@ -21,11 +22,14 @@ struct CapturedAttention {
   float scale = 1;
   float soft_cap = 0;
   int32_t window = 0;
+  bool sinks = false;          // learned sink logits, which aren't captured
+  bool temperature = false;    // by position, likewise
   std::vector<float> queries;  // [tokens][heads * key_width]
   std::vector<float> keys;     // [tokens][kv_heads * key_width]
   std::vector<float> values;   // [tokens][kv_heads * value_width]
 
   int32_t heads_per_kv() const { return heads / kv_heads; }
+  LayerTraits traits() const { return {key_width, window, soft_cap, sinks, temperature}; }
 };
 
 // Feeds `tokens` as one sequence in pages 0, 1, ... of the runner's backend, which nobody else uses

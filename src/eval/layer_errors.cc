@@ -7,22 +7,16 @@
 #include <utility>
 
 #include "backend/seal_segment.h"
+#include "backend/sparse_layers.h"
 #include "base/check.h"
+#include "eval/row_error.h"
 #include "tensor/sealed_layout.h"
 #include "tensor/tile_schedule.h"
 
 namespace remontoir {
 namespace {
 
-constexpr int32_t kSegmentPages = kSegmentKeys / kKvPageTokens;
 constexpr int32_t kPartialPages = kKvPartialKeys / kKvPageTokens;
-
-// As the backend decides by the operation.
-bool MayBeSparse(const AttentionBatch& batch) {
-  return batch.window == 0 && batch.soft_cap == 0 && batch.temperature_length == 0 &&
-         batch.sink_logits.empty() &&
-         batch.layout->layer(batch.layer).key_width <= kSparseKeyWidthMax;
-}
 
 // One KV head of a layer in its pages, with its sealed segments.
 class HeadKeys {
@@ -179,18 +173,6 @@ class BothWays {
 
 }  // namespace
 
-double RelativeError(std::span<const float> exact, std::span<const float> sparse) {
-  double difference = 0;
-  double norm = 0;
-  for (size_t i = 0; i < exact.size(); ++i) {
-    const double d = double{sparse[i]} - exact[i];
-    difference += d * d;
-    norm += double{exact[i]} * exact[i];
-  }
-  if (norm == 0) return difference == 0 ? 0 : std::numeric_limits<double>::infinity();
-  return std::sqrt(difference / norm);
-}
-
 LayerErrorMeter::LayerErrorMeter(int32_t heads)
     : head_errors_(static_cast<size_t>(heads)), head_rows_(static_cast<size_t>(heads)) {}
 
@@ -200,7 +182,7 @@ void LayerErrorMeter::AddRow(int32_t head, double error, double residual) {
   residuals_ += residual;
   residual_max_ = std::max(residual_max_, residual);
   error_max_ = std::max(error_max_, error);
-  if (error > kAlarmErrorMin && error > kAlarmResiduals * residual) ++alarms_;
+  if (IsMissedAlarm(error, residual)) ++alarms_;
 }
 
 void LayerErrorMeter::AddBlocks(const SparseCounts& counts) {
@@ -271,7 +253,7 @@ LayerProbe::LayerProbe(const KernelTable& kernels, LayerSample sample)
     : kernels_(kernels), sample_(std::move(sample)) {}
 
 void LayerProbe::Observe(const AttentionBatch& batch) {
-  if (!MayBeSparse(batch)) return;
+  if (!MayBeSparse(TraitsOf(batch))) return;
   layout_ = batch.layout;
   pages_ = batch.kv_pages;
   const auto first_page = static_cast<size_t>(batch.page_table_begin[0]);

@@ -12,10 +12,6 @@
 
 namespace remontoir {
 
-// Above both the residual of a row did not warn of its error.
-inline constexpr double kAlarmResiduals = 2;    // times the row's residual
-inline constexpr double kAlarmErrorMin = 0.02;  // relative L2
-
 // Of one layer. A row is a position and a query head; its error is the relative L2 distance of the
 // sparse output from the exact one.
 struct LayerError {
@@ -28,7 +24,7 @@ struct LayerError {
   double residual_mean = 0;
   double residual_max = 0;
   double density = 0;     // chosen far blocks, as a part
-  double alarm_rate = 0;  // rows whose error exceeds both bounds above, as a part
+  double alarm_rate = 0;  // rows with a missed alarm (eval/row_error.h), as a part
 };
 
 // Over all rows of all layers.
@@ -40,9 +36,6 @@ struct LayerSummary {
   double alarm_rate = 0;
 };
 LayerSummary Summarise(std::span<const LayerError> layers);
-
-// |sparse - exact| / |exact|; 0 where both are zero, infinity where only the exact one is.
-double RelativeError(std::span<const float> exact, std::span<const float> sparse);
 
 // One layer's rows, added up.
 class LayerErrorMeter {

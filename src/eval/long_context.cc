@@ -22,6 +22,9 @@ class Comparison {
         options_(options),
         exact_(runner, Count(), 0, Attention::kExact),
         sparse_(runner, Count(), SequencePass::PagesFor(Count()), Attention::kSparse) {
+    if (options.exact_prompt) {
+      exact_prompt_.emplace(runner, Count(), SequencePass::PagesFor(Count()), Attention::kExact);
+    }
     if (options.float32 != nullptr) {
       float32_.emplace(*options.float32, Count(), 0, Attention::kExact);
     }
@@ -69,6 +72,20 @@ class Comparison {
     return logits;
   }
 
+  // In the pages of the sparse pass, and noted.
+  Rows RunSparse(int32_t first, int32_t rows, int32_t logits_begin) {
+    if (exact_prompt_ && first < DecodeFrom()) {
+      return RunOne(*exact_prompt_, first, rows, logits_begin);
+    }
+    if (exact_prompt_ && first == DecodeFrom()) sparse_.Seal(first);
+    Rows logits = RunOne(sparse_, first, rows, logits_begin);
+    const SparseReadings readings = runner_.backend().ReadingsOf(0);
+    far_blocks_ += readings.far_blocks;
+    chosen_blocks_ += readings.chosen_blocks;
+    residual_max_ = std::max(residual_max_, readings.residual_max);
+    return logits;
+  }
+
   void RunAll(int32_t first, int32_t rows) {
     const int32_t logits_begin = std::clamp(options_.scored_from - first, 0, rows);
     if (probe_) {
@@ -77,11 +94,7 @@ class Comparison {
     }
     const Rows exact = RunOne(exact_, first, rows, logits_begin);
     if (probe_) runner_.backend().ObserveAttention(nullptr);
-    const Rows sparse = RunOne(sparse_, first, rows, logits_begin);
-    const SparseReadings readings = runner_.backend().ReadingsOf(0);
-    far_blocks_ += readings.far_blocks;
-    chosen_blocks_ += readings.chosen_blocks;
-    residual_max_ = std::max(residual_max_, readings.residual_max);
+    const Rows sparse = RunSparse(first, rows, logits_begin);
     Rows float32;
     if (float32_) float32 = RunOne(*float32_, first, rows, logits_begin);
     for (size_t i = 0; i < exact.size(); ++i) {
@@ -117,6 +130,7 @@ class Comparison {
   const LongContextOptions options_;
   SequencePass exact_;
   SequencePass sparse_;
+  std::optional<SequencePass> exact_prompt_;  // in the pages of sparse_
   std::optional<SequencePass> float32_;
   std::optional<LayerProbe> probe_;
   PredictionMeter sparse_distance_, rounding_exact_, rounding_sparse_;

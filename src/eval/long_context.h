@@ -21,6 +21,9 @@ struct LongContextOptions {
   // Where tokens stop being computed in groups and come one by one, as generated ones do; at least
   // the text's length: nowhere.
   int32_t decode_from = INT32_MAX;
+  // Whether the tokens before decode_from are read exactly for both: then what is compared is what
+  // the sparse mode does to an answer, not what it did to the prompt.
+  bool exact_prompt = false;
   // The kernels that layers are measured with; null: they aren't.
   const KernelTable* layer_kernels = nullptr;
   // The same model in float32, with pages for the text; null: rounding isn't told apart.

@@ -34,6 +34,14 @@ void SequencePass::Run(std::span<const int32_t> tokens, int32_t first_position,
   runner_.Run({&sequence, 1});
 }
 
+void SequencePass::Seal(int32_t tokens) {
+  const SealRange seals = {.begin = 0, .end = SealsDue(tokens, runner_.sealed_layers())};
+  if (seals.count() == 0) return;
+  const BatchSequence sequence = {
+      .tokens = {}, .first_position = tokens, .pages = pages_, .sealed = segments_, .seals = seals};
+  runner_.Run({&sequence, 1});
+}
+
 void SequencePass::Prefill(std::span<const int32_t> tokens) {
   const auto count = static_cast<int32_t>(tokens.size());
   for (int32_t first = 0; first < count; first += rows_max()) {

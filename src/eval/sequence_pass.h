@@ -28,6 +28,10 @@ class SequencePass {
   // Tokens at position 0 and after it, in as many rounds as it takes, without logits.
   void Prefill(std::span<const int32_t> tokens);
 
+  // Of a sparse pass whose first tokens another pass computed in the same pages: seals what is due
+  // when there are so many.
+  void Seal(int32_t tokens);
+
   // Of a round without and with logits, at most; a multiple of the 8 positions of a row group.
   int32_t rows_max() const;
   int32_t logit_rows_max() const;

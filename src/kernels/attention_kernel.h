@@ -105,19 +105,7 @@ class AttentionKernel {
     const bool lower = rows % kTileRowsMax != 0 && rows % kLower == 0;
     while (row < end) {
       const int height = RowTiles<Words>::HeightOf(end - row, lower ? kLower : kTileRowsMax);
-      switch (height) {
-        case 12:
-          if constexpr (kTileRowsMax >= 12) run(row, std::integral_constant<int, 12>{});
-          break;
-        case 8:
-          if constexpr (kTileRowsMax >= 8) run(row, std::integral_constant<int, 8>{});
-          break;
-        case 6: run(row, std::integral_constant<int, 6>{}); break;
-        case 4: run(row, std::integral_constant<int, 4>{}); break;
-        case 3: run(row, std::integral_constant<int, 3>{}); break;
-        case 2: run(row, std::integral_constant<int, 2>{}); break;
-        default: run(row, std::integral_constant<int, 1>{}); break;
-      }
+      RowTiles<Words>::template AtHeight<kTileRowsMax>(row, height, run);
       row += height;
     }
   }

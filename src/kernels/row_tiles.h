@@ -50,6 +50,24 @@ struct RowTiles {
     return sixteens;
   }
 
+  // Calls run(row, integral constant of the height); it is one of HeightOf's, kMost at most.
+  template <int kMost, class Run>
+  [[gnu::always_inline]] static void AtHeight(int row, int height, const Run& run) {
+    switch (height) {
+      case 12:
+        if constexpr (kMost >= 12) run(row, std::integral_constant<int, 12>{});
+        break;
+      case 8:
+        if constexpr (kMost >= 8) run(row, std::integral_constant<int, 8>{});
+        break;
+      case 6: run(row, std::integral_constant<int, 6>{}); break;
+      case 4: run(row, std::integral_constant<int, 4>{}); break;
+      case 3: run(row, std::integral_constant<int, 3>{}); break;
+      case 2: run(row, std::integral_constant<int, 2>{}); break;
+      default: run(row, std::integral_constant<int, 1>{}); break;
+    }
+  }
+
   // Calls run(first row, integral constant of the height) for tiles of nearly equal height: 12 rows
   // go as 6 + 6 where 8 fit.
   template <class Run>
@@ -58,16 +76,7 @@ struct RowTiles {
     const int most = tiles == 0 ? 0 : (rows + tiles - 1) / tiles;
     for (int row = 0; row < rows;) {
       const int height = HeightOf(std::min(most, rows - row), Words::kTileRowsMax);
-      switch (height) {
-        case 8:
-          if constexpr (Words::kTileRowsMax >= 8) run(row, std::integral_constant<int, 8>{});
-          break;
-        case 6: run(row, std::integral_constant<int, 6>{}); break;
-        case 4: run(row, std::integral_constant<int, 4>{}); break;
-        case 3: run(row, std::integral_constant<int, 3>{}); break;
-        case 2: run(row, std::integral_constant<int, 2>{}); break;
-        default: run(row, std::integral_constant<int, 1>{}); break;
-      }
+      AtHeight<Words::kTileRowsMax>(row, height, run);
       row += height;
     }
   }

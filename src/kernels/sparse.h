@@ -38,8 +38,10 @@ struct StatisticsPanel {
 
 // Blocks are weighed by moments of their keys (see docs of the sparse mode). Both limits are in
 // log2 units: a block's variance may add so much to its weight, and so much to what it may hide.
+// The second one bounds how far a single key can stand out of a block of similar ones and yet make
+// the row read the block: heads that copy have keys 37 above their block's mean.
 inline constexpr float kWeightGrowthMax = 1.5F;
-inline constexpr float kErrorGrowthMax = 24.0F;
+inline constexpr float kErrorGrowthMax = 32.0F;
 // Blocks that weigh less, relative to the row's largest score, weigh nothing.
 inline constexpr float kBlockWeightMin = 1e-30F;
 

@@ -10,12 +10,9 @@ namespace remontoir {
 namespace {
 
 constexpr SealedSegmentId kNoSegment{-1};
-constexpr int32_t kSegmentPages = kSegmentKeys / kKvPageTokens;
 
 // The place of a segment's last page among those of a sequence.
 constexpr int32_t LastPageOf(int32_t segment) { return SegmentEnd(segment) / kKvPageTokens - 1; }
-static_assert(kAnchorKeys % kKvPageTokens == 0 && kSegmentKeys % kKvPageTokens == 0,
-              "a segment is whole pages");
 
 }  // namespace
 

@@ -14,6 +14,9 @@ namespace remontoir {
 // kSegmentKeys, then the local keys, always exact, at least kLocalKeysMin of them.
 inline constexpr int kAnchorKeys = 64;
 inline constexpr int kSegmentKeys = 1024;
+inline constexpr int kSegmentPages = kSegmentKeys / kKvPageTokens;
+static_assert(kAnchorKeys % kKvPageTokens == 0 && kSegmentKeys % kKvPageTokens == 0,
+              "a segment is whole pages");
 inline constexpr int kLocalKeysMin = 128;
 // Positions from which rows are sparse: by default, and as early as it can pay.
 inline constexpr int32_t kEngageAtAuto = 16384;

@@ -61,7 +61,7 @@ class SparseHead {
     std::vector<const std::byte*> keys;
     std::vector<const std::byte*> values;
     const int first = SegmentEnd(segment - 1) / kKvPageTokens;
-    for (int page = first; page < first + kSegmentKeys / kKvPageTokens; ++page) {
+    for (int page = first; page < first + kSegmentPages; ++page) {
       keys.push_back(Page(page));
       values.push_back(Page(page) + layout_.value_offset(0, 0));
     }

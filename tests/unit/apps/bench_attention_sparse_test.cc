@@ -13,6 +13,7 @@
 #include "apps/bench_attention_long.h"
 #include "apps/bench_attention_print.h"
 #include "apps/bench_attention_rounds.h"
+#include "eval/row_error.h"
 #include "tensor/sealed_layout.h"
 #include "tests/support/kernel_cases.h"
 
@@ -267,13 +268,13 @@ TEST(GrowthExponent, IsThePowerBetweenTwoPoints) {
   EXPECT_DOUBLE_EQ(GrowthExponent(100, 7, 200, 7), 0);
 }
 
-TEST(RowError, IsRelativeToTheExactRow) {
+TEST(RelativeError, IsOfTheExactRowAndZeroBetweenZeros) {
   const float exact[] = {3, 4};
   const float close[] = {3, 4.5F};
   const float zeros[] = {0, 0};
-  EXPECT_DOUBLE_EQ(RowError(exact, close), 0.1);
-  EXPECT_EQ(RowError(exact, exact), 0);
-  EXPECT_EQ(RowError(zeros, zeros), 0);
+  EXPECT_DOUBLE_EQ(RelativeError(exact, close), 0.1);
+  EXPECT_EQ(RelativeError(exact, exact), 0);
+  EXPECT_EQ(RelativeError(zeros, zeros), 0);
 }
 
 PrefillSpeed Row(int32_t positions, SparseSetting setting, double exact, double sparse) {

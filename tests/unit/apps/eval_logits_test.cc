@@ -4,33 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "tests/support/json_file.h"
 #include "tests/support/paths.h"
+#include "tests/support/printed.h"
 
 namespace remontoir {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct Outcome {
-  Status status;
-  std::string text;
-};
-
-Outcome Eval(const EvalLogitsOptions& options) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  Outcome outcome;
-  outcome.status = EvalLogits(options, out);
-  std::fclose(out);
-  outcome.text.assign(text, size);
-  std::free(text);
-  return outcome;
+Printed Eval(const EvalLogitsOptions& options) {
+  return PrintedBy([&](std::FILE* out) { return EvalLogits(options, out); });
 }
 
 // The tiny llama, its first sequence and the reference's logits of it.
@@ -48,7 +35,7 @@ EvalLogitsOptions Tiny(const char* model = "tiny-llama.f32") {
 }
 
 TEST(EvalLogits, PassesAModelThatIsItsReference) {
-  const Outcome outcome = Eval(Tiny());
+  const Printed outcome = Eval(Tiny());
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   EXPECT_THAT(outcome.text, HasSubstr("top1_share    1\npass\n"));
 }
@@ -56,7 +43,7 @@ TEST(EvalLogits, PassesAModelThatIsItsReference) {
 TEST(EvalLogits, WritesJson) {
   EvalLogitsOptions options = Tiny();
   options.json = true;
-  const Outcome outcome = Eval(options);
+  const Printed outcome = Eval(options);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   const auto json = boost::json::parse(outcome.text);
   EXPECT_EQ(json.at("rows").to_number<int64_t>(), std::ssize(options.tokens));
@@ -66,7 +53,7 @@ TEST(EvalLogits, WritesJson) {
 }
 
 TEST(EvalLogits, FailsAnotherModelByTheBoundItExceeds) {
-  const Outcome outcome = Eval(Tiny("tiny-mixtral.f32"));
+  const Printed outcome = Eval(Tiny("tiny-mixtral.f32"));
   EXPECT_EQ(outcome.status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(outcome.status.message(), HasSubstr("max_abs"));
   EXPECT_THAT(outcome.status.message(), HasSubstr("is above 0.001"));

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
-#include <cstdlib>
 #include <string>
 
 #include "base/random.h"
 #include "tensor/sealed_layout.h"
 #include "tests/support/paths.h"
+#include "tests/support/printed.h"
 #include "tests/support/temporary_folder.h"
 
 namespace remontoir {
@@ -18,25 +18,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Outcome {
-  Status status;
-  std::string text;
-};
-
-Outcome Eval(const EvalLongContextOptions& options) {
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  Outcome outcome;
-  outcome.status = EvalLongContext(options, out);
-  std::fclose(out);
-  outcome.text.assign(text, size);
-  std::free(text);
-  return outcome;
+Printed Eval(const EvalLongContextOptions& options) {
+  return PrintedBy([&](std::FILE* out) { return EvalLongContext(options, out); });
 }
 
 boost::json::value Json(const EvalLongContextOptions& options) {
-  const Outcome outcome = Eval(options);
+  const Printed outcome = Eval(options);
   REM_CHECK(outcome.status.ok(), outcome.status.message());
   return boost::json::parse(outcome.text);
 }
@@ -97,6 +84,19 @@ TEST_F(EvalLongContextTest, LayersReadWhatTheSparsePassReads) {
   }
 }
 
+TEST_F(EvalLongContextTest, AnExactPromptLeavesItsOwnPredictionsAlone) {
+  EvalLongContextOptions options = Tiny();
+  options.scored = 64;
+  options.decode = 1;
+  const auto sparse = Json(options);
+  options.exact_prompt = true;
+  const auto exact = Json(options);
+  EXPECT_EQ(exact.at("predictions"), 64);
+  EXPECT_GT(Number(exact.at("density")), 0);  // of the one row behind it
+  EXPECT_LT(Number(exact.at("sparse").at("kl_mean")),
+            Number(sparse.at("sparse").at("kl_mean")) / 8);
+}
+
 TEST_F(EvalLongContextTest, WithNothingLeftOutBothModesAgree) {
   EvalLongContextOptions options = Tiny("tiny-llama.f32");
   options.epsilon = 1e-6;
@@ -135,7 +135,7 @@ TEST_F(EvalLongContextTest, PrintsTables) {
   EvalLongContextOptions options = Tiny();
   options.json = false;
   options.needles = 1;
-  const Outcome outcome = Eval(options);
+  const Printed outcome = Eval(options);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.message();
   EXPECT_THAT(outcome.text, HasSubstr("1024 predictions at the end of 4480 tokens, compute f32"));
   EXPECT_THAT(outcome.text, HasSubstr("worst head"));
@@ -145,7 +145,7 @@ TEST_F(EvalLongContextTest, PrintsTables) {
 TEST_F(EvalLongContextTest, RefusesATextThatIsTooShort) {
   EvalLongContextOptions options = Tiny();
   options.text_file = folder_ / "short.txt";
-  const Outcome outcome = Eval(options);
+  const Printed outcome = Eval(options);
   EXPECT_EQ(outcome.status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(outcome.status.message(), HasSubstr("wanted 4480"));
 }

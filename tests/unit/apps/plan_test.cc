@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "engine/memory_plan.h"
 #include "tests/support/paths.h"
+#include "tests/support/printed.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/formats/gguf_builder.h"
 
@@ -20,25 +20,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct Printed {
-  Status status;
-  std::string text;
-};
-
 Printed PlanFor(const std::string& file, const EngineConfig& engine = {},
                 const KvCacheConfig& kv_cache = {}) {
   PlanOptions options;
   options.engine.config.model.file = file;
   options.engine.config.engine = engine;
   options.engine.config.kv_cache = kv_cache;
-  char* text = nullptr;
-  size_t size = 0;
-  std::FILE* out = open_memstream(&text, &size);
-  Printed printed{Plan(options, out), {}};
-  std::fclose(out);
-  printed.text.assign(text, size);
-  std::free(text);
-  return printed;
+  return PrintedBy([&](std::FILE* out) { return Plan(options, out); });
 }
 
 // 512 positions are 8 pages of 64; a token takes 2 layers x 2 heads x (16 + 16) values of 2 bytes.

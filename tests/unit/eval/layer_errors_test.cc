@@ -1,6 +1,7 @@
 // Facts about layers' errors: what is a row's error, what an alarm, and which positions are
 // sampled.
 #include "eval/layer_errors.h"
+#include "eval/row_error.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

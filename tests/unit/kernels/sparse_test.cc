@@ -122,7 +122,7 @@ Weighed Weigh(const KernelTable& table, int panels, uint64_t seed, int least = 8
 TEST(SparseKernels, WeightsAreThoseOfASoftmaxAndErrorsWhatABlockMayHide) {
   for (const KernelTable* table : RunnableTables()) {
     std::vector<float> weights = {0, -1, -3, -90, -200, 0, -2, -1};
-    std::vector<float> growths = {0, 0.5F, 1.5F, 30, 100, 2, 24, 40};
+    std::vector<float> growths = {0, 0.5F, 1.5F, 30, 100, 2, kErrorGrowthMax, 40};
     weights.resize(16, -10);
     growths.resize(16, 0);
     const std::vector<float> scores = weights;
@@ -133,7 +133,7 @@ TEST(SparseKernels, WeightsAreThoseOfASoftmaxAndErrorsWhatABlockMayHide) {
     for (size_t i = 0; i < 16; ++i) {
       double weight = std::exp2(static_cast<double>(scores[i]));
       if (weight < 1e-30) weight = 0;
-      const double hidden = std::min(h[i], 24.0F) - std::min(h[i], 1.5F);
+      const double hidden = std::min(h[i], kErrorGrowthMax) - std::min(h[i], kWeightGrowthMax);
       const double error = weight * std::exp2(hidden) * std::sqrt(std::min(1.0, 2 * kLn2 * h[i]));
       EXPECT_NEAR(weights[i], weight, 1e-6 * weight);
       EXPECT_NEAR(growths[i], error, 0.125 * error + 1e-18);
