@@ -28,15 +28,16 @@ int32_t PartialOf(int32_t rank, int32_t keys_per_block) {
   return static_cast<int32_t>(int64_t{rank} * keys_per_block / kKvPartialKeys);
 }
 
-bool HaveOneList(const TileSchedule& schedule, int32_t a, int32_t b) {
+// Whether the list of b is that of a, or that and more.
+bool Continues(const TileSchedule& schedule, int32_t a, int32_t b) {
   const auto i = static_cast<size_t>(a);
   const auto j = static_cast<size_t>(b);
   const std::span<const int32_t> list = schedule.list(a);
   const std::span<const int32_t> other = schedule.list(b);
   return schedule.group_sequence[i] == schedule.group_sequence[j] &&
          schedule.group_head[i] == schedule.group_head[j] &&
-         schedule.list_rank[i] == schedule.list_rank[j] &&
-         std::equal(list.begin(), list.end(), other.begin(), other.end());
+         schedule.list_rank[i] == schedule.list_rank[j] && list.size() <= other.size() &&
+         std::equal(list.begin(), list.end(), other.begin());
 }
 
 // Asks for the memory of a row, which would be waited for row by row.
@@ -96,8 +97,8 @@ void PartialPlan::Cut(const TileSchedule& schedule) {
     }
     REM_CHECK(partial_begin_.size() < partial_begin_.capacity(), "more groups than were planned");
     partial_begin_.push_back(partial_count());
-    if (group > 0 && (group - bundle_begin_.back() == kBundleGroups ||
-                      !HaveOneList(schedule, group - 1, group))) {
+    if (group > 0 &&
+        (group - bundle_begin_.back() == kBundleGroups || !Continues(schedule, group - 1, group))) {
       bundle_begin_.push_back(group);
     }
   }
@@ -227,31 +228,44 @@ int AttentionItems::FillRows(const Item& item, std::vector<AttentionRow>* rows) 
   return count;
 }
 
-// The keys with which a partial begins.
-const std::byte* AttentionItems::FirstKeys(int32_t partial, int32_t kv_head) const {
+void AttentionItems::FirstTile(int32_t partial, int32_t kv_head, KeyTile* tile) const {
+  const TileSchedule& schedule = *batch_.schedule;
   const PartialPlan::Partial& run = plan_->partial(partial);
-  const auto sequence =
-      static_cast<size_t>(batch_.schedule->group_sequence[static_cast<size_t>(run.group)]);
-  const int64_t key = int64_t{batch_.schedule->block[static_cast<size_t>(run.list_begin)]} *
-                      batch_.schedule->keys_per_block;
-  const auto page = static_cast<size_t>(batch_.page_table_begin[sequence] + key / kKvPageTokens);
-  return batch_.kv_pages.Page(batch_.page_table[page]) +
-         batch_.layout->key_offset(batch_.layer, kv_head);
+  const auto s = static_cast<size_t>(schedule.group_sequence[static_cast<size_t>(run.group)]);
+  const KvPageId* pages = batch_.page_table.data() + batch_.page_table_begin[s];
+  const int64_t keys = batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s];
+  const int64_t key_offset = batch_.layout->key_offset(batch_.layer, kv_head);
+  const int64_t value_offset = batch_.layout->value_offset(batch_.layer, kv_head);
+  const int32_t panels_per_block = schedule.keys_per_block / kKvPanelKeys;
+  const int32_t* listed = schedule.block.data() + run.list_begin;
+  int64_t panel = 0;
+  for (int32_t i = 0; i < kTilePanels; ++i) {
+    const int32_t block = std::min(i / panels_per_block, run.blocks - 1);
+    const int64_t number = int64_t{listed[block]} * panels_per_block + i % panels_per_block;
+    // Pages that the sequence has; a list's first panel is there.
+    if (number / kTilePanels * kKvPageTokens < keys) panel = number;
+    const std::byte* at = batch_.kv_pages.Page(pages[panel / kTilePanels]);
+    (*tile)[static_cast<size_t>(i)] = {
+        at + key_offset, at + value_offset,
+        static_cast<int32_t>(panel % kTilePanels) * static_cast<int32_t>(kKvPanelKeys)};
+  }
 }
 
-const std::byte* AttentionItems::KeysOfItem(int32_t tile) const {
-  if (tile >= items_) return nullptr;
-  const Item item = ItemOfTile(tile);
-  const int32_t partial = plan_->partial_begin(item.group);
-  if (partial == plan_->partial_begin(item.group + 1)) return nullptr;
-  return FirstKeys(partial, item.kv_head);
+bool AttentionItems::FirstTileOfItem(int32_t index, KeyTile* tile) const {
+  if (index >= items_) return false;
+  const Item item = ItemOfTile(index);
+  const int32_t partial = PartialBegin(item);
+  if (partial == PartialEnd(item)) return false;
+  FirstTile(partial, item.kv_head, tile);
+  return true;
 }
 
-const std::byte* AttentionItems::KeysOfSplitPartial(int32_t tile) const {
-  if (tile >= split_tiles_) return nullptr;
-  const int32_t partial = tile / items_per_group();
-  return FirstKeys(partial,
-                   ItemOf(plan_->partial(partial).group, tile % items_per_group()).kv_head);
+bool AttentionItems::FirstTileOfSplitPartial(int32_t index, KeyTile* tile) const {
+  if (index >= split_tiles_) return false;
+  const int32_t partial = index / items_per_group();
+  const Item item = ItemOf(plan_->partial(partial).group, index % items_per_group());
+  FirstTile(partial, item.kv_head, tile);
+  return true;
 }
 
 void AttentionItems::RunPartial(int32_t partial, int32_t kv_head, AttentionPartial work) const {
@@ -354,16 +368,22 @@ void AttentionItems::RunItem(const Item& item, int32_t tile, int32_t worker) {
                    worker, scratch.states.data(), scratch.sums.data());
     return Finish(item, scratch.states.data(), scratch.sums.data());
   }
-  const int32_t begin = plan_->partial_begin(item.group);
-  const int32_t end = plan_->partial_begin(item.group + 1);
+  const int32_t begin = PartialBegin(item);
+  const int32_t end = PartialEnd(item);
   if (begin == end) return FinishUnseen(item, worker);
   for (int32_t partial = begin; partial < end; ++partial) {
     const bool first = partial == begin;
     work.states = first ? scratch.states.data() : scratch.partial_states.data();
     work.sums = first ? scratch.sums.data() : scratch.partial_sums.data();
     // Workers take items in turns, about.
-    work.keys_after =
-        partial + 1 < end ? FirstKeys(partial + 1, item.kv_head) : KeysOfItem(tile + workers_);
+    KeyTile after;
+    bool known = true;
+    if (partial + 1 < end) {
+      FirstTile(partial + 1, item.kv_head, &after);
+    } else {
+      known = FirstTileOfItem(tile + workers_, &after);
+    }
+    work.after = known ? after.data() : nullptr;
     RunPartial(partial, item.kv_head, work);
     if (first) continue;
     Merge(work.row_count, work.states, work.sums, scratch.states.data(), scratch.sums.data());
@@ -388,7 +408,8 @@ void AttentionItems::RunSplitPartial(int32_t partial, int32_t index, int32_t til
   AttentionPartial work{};
   work.row_count = FillRows(item, &scratch.rows);
   work.rows = scratch.rows.data();
-  work.keys_after = KeysOfSplitPartial(tile + workers_);
+  KeyTile after;
+  work.after = FirstTileOfSplitPartial(tile + workers_, &after) ? after.data() : nullptr;
   work.states = scratch_->split_states() + first;
   work.sums = scratch_->split_sums() + first * shape_.value_width;
   if (others) {

@@ -2,6 +2,7 @@
 // partial by key partial.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,9 +15,9 @@
 
 namespace remontoir {
 
-// Row groups of the same list that are computed together, at most: keys are read from far caches
-// once for all of them.
-inline constexpr int32_t kBundleGroups = 4;
+// Row groups that are computed together, at most, where the list of each begins like that of the
+// one before: keys are read from far caches once for all of them.
+inline constexpr int32_t kBundleGroups = kStretchPositions / kRowGroupPositions;
 
 // The lists of a schedule, cut into partials of kKvPartialKeys keys of the ranks: at absolute
 // positions where lists are full.
@@ -43,8 +44,8 @@ class PartialPlan {
   int32_t partial_count() const { return static_cast<int32_t>(partials_.size()); }
   // Sum of rows over all partials before this one; slot(partial_count()) is the total.
   int64_t slot(int32_t partial) const { return slot_[static_cast<size_t>(partial)]; }
-  // Neighbouring groups of one sequence and head with the same list: bundle b has groups
-  // bundle_begin(b) ... bundle_begin(b + 1).
+  // Neighbouring groups of one sequence and head, the list of each the one before, or that and
+  // more: bundle b has groups bundle_begin(b) ... bundle_begin(b + 1).
   int32_t bundle_begin(int32_t bundle) const { return bundle_begin_[static_cast<size_t>(bundle)]; }
   int32_t bundle_count() const { return static_cast<int32_t>(bundle_begin_.size()) - 1; }
 
@@ -117,7 +118,8 @@ class AttentionItems {
   void MergeTile(int32_t tile, int32_t worker);
 
  private:
-  // The groups and query heads that go together, and the KV head that they share.
+  // The groups and query heads that go together, and the KV head that they share. The last group
+  // has all keys that any of them sees.
   struct Item {
     int32_t group;  // the first
     int32_t groups;
@@ -128,14 +130,22 @@ class AttentionItems {
   // Items of a group, or of a bundle, are neighbours.
   int32_t items_per_group() const { return batch_.schedule->heads == 1 ? shape_.kv_heads : 1; }
   int32_t RowsOf(const Item& item) const;  // each of the item's heads
+  int32_t PartialBegin(const Item& item) const {
+    return plan_->partial_begin(item.group + item.groups - 1);
+  }
+  int32_t PartialEnd(const Item& item) const {
+    return plan_->partial_begin(item.group + item.groups);
+  }
   Item ItemOf(int32_t group, int32_t index) const;
   bool OtherTakesAnyOf(const Item& item) const;
   // Of all partials of a group, or of a bundle.
   Item ItemOfTile(int32_t tile) const;
   int FillRows(const Item& item, std::vector<AttentionRow>* rows) const;
-  const std::byte* FirstKeys(int32_t partial, int32_t kv_head) const;
-  const std::byte* KeysOfItem(int32_t tile) const;
-  const std::byte* KeysOfSplitPartial(int32_t tile) const;
+  // The first tile of keys and values of a partial, of an item, of a split partial; false: none.
+  using KeyTile = std::array<KeyPanel, kTilePanels>;
+  void FirstTile(int32_t partial, int32_t kv_head, KeyTile* tile) const;
+  bool FirstTileOfItem(int32_t index, KeyTile* tile) const;
+  bool FirstTileOfSplitPartial(int32_t index, KeyTile* tile) const;
   // `work` has rows, their count and where results go; this adds the keys of the partial.
   void RunPartial(int32_t partial, int32_t kv_head, AttentionPartial work) const;
   void RunPages(const PartialPlan::Partial& run, const KvPageId* pages, int32_t kv_head,

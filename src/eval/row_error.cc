@@ -8,7 +8,7 @@
 namespace remontoir {
 namespace {
 
-constexpr double kResiduals = 2;    // times the row's
+constexpr double kResiduals = 2;  // times the row's
 constexpr double kErrorMin = 0.02;
 
 }  // namespace

@@ -52,8 +52,9 @@ struct AttentionPartial {
   const KeyPanel* panels = nullptr;
   int panel_count = 0;
   int32_t panel_begin = 0;  // a multiple of kTilePanels
-  // Keys that the caller reads next, to be asked for early; null: none.
-  const std::byte* keys_after = nullptr;
+  // The tile of keys and values that the caller reads next, to be asked for early: [kTilePanels],
+  // of one page where `blocks` are. Null: none.
+  const KeyPanel* after = nullptr;
   int key_width;
   int value_width;
   float scale;

@@ -26,6 +26,7 @@ struct AttentionBand {
   float offset[kRowsMax];     // scalar::kSoftmaxBias - reference; 0: no reference yet
   bool settled[kRowsMax];     // the reference stands until a score is far above it
   float rescale[kRowsMax];    // of the sums so far
+  bool moved;                 // some rescale of the strip is not 1
   int begin[kRowsMax];        // keys of the tile that the row sees
   int end[kRowsMax];
   alignas(64) float lanes[kRowsMax][scalar::kLanes];     // sums of weights
@@ -140,6 +141,7 @@ class AttentionSoftmax {
         scalar::MoveReference(band->reference[r], Words::LargestLane(largest));
     band->reference[r] = moved.reference;
     band->rescale[r] = moved.rescale;
+    band->moved |= moved.rescale != 1;
     band->offset[r] = moved.offset;
     band->settled[r] = moved.settled;
     return !moved.far;

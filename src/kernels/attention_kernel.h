@@ -153,7 +153,8 @@ class AttentionKernel {
     return {0, count > kTileRowsMax ? count / kTileRowsMax * steps : 1};
   }
 
-  // Dot products with all panels, while the values are asked for.
+  // Dot products with all panels, while values are asked for: of a page its own, whose rest the
+  // processor brings by itself, as they lie side by side; of panels those of the next tile.
   template <DType kType, class Place>
   static void AddKeys(const AttentionPartial& partial, const Place& place, const Rows& rows,
                       Asking* asking, Band* band) {
@@ -166,13 +167,17 @@ class AttentionKernel {
             partial, place, std::max(panel, keys.begin / kLanes),
             std::min(panel + step, (keys.end + kLanes - 1) / kLanes), row, band);
         const int width = partial.value_width;
-        Ask([&](int p) { return place.template Value<kType>(p * kLanes, width); },
-            int64_t{width} * kLanes * kKvElementBytes<kType>, asking);
+        const auto values_of = [&](int p) {
+          if constexpr (Place::kOnePage) return place.template Value<kType>(p * kLanes, width);
+          return place.ahead.template Values<kType>(p, width);
+        };
+        Ask(values_of, int64_t{width} * kLanes * kKvElementBytes<kType>, asking);
       });
     }
   }
 
   static void Weigh(const AttentionPartial& partial, const Rows& rows, Band* band) {
+    band->moved = false;
     for (int r = rows.begin; r < rows.end; ++r) {
       if (rows.whole && partial.soft_cap == 0) {
         Softmax::template Weigh<true>(r, band);
@@ -199,11 +204,9 @@ class AttentionKernel {
       ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
         constexpr int kRows = decltype(height)::value;
         const Keys keys = KeysOf(row, kRows, rows.whole, *band);
-        const bool moved = std::any_of(band->rescale + row, band->rescale + row + kRows,
-                                       [](float rescale) { return rescale != 1; });
         Products::template AddValues<kType, Place, kRows>(
-            partial, place, keys, column, std::min(column + step, width), row, *band, moved);
-        Ask([&](int p) { return place.template NextKeys<kType>(p, partial.key_width); },
+            partial, place, keys, column, std::min(column + step, width), row, *band, band->moved);
+        Ask([&](int p) { return place.ahead.template Keys<kType>(p, partial.key_width); },
             int64_t{partial.key_width} * kLanes * kKvElementBytes<kType>, asking);
       });
     }
@@ -242,12 +245,17 @@ class AttentionKernel {
     for (int b = 0; b < partial.block_count; ++b) {
       const KeyBlock& block = partial.blocks[b];
       if (block.block * kKvPageTokens >= seen.end) return;
-      KeysInPage<Words> place{block.keys, block.values, partial.keys_after};
-      if (b + 1 < partial.block_count) place.next_keys = partial.blocks[b + 1].keys;
-      if (place.next_keys == nullptr) place.next_keys = block.keys;
+      KeysInPage<Words> place{block.keys, block.values, {}};
+      const bool last = b + 1 == partial.block_count;
+      const KeyBlock& next = last ? block : partial.blocks[b + 1];
+      for (int p = 0; p < kPanels; ++p) {
+        place.ahead.panels[p] = last && partial.after != nullptr
+                                    ? partial.after[p]
+                                    : KeyPanel{next.keys, next.values, p * kLanes};
+      }
       if constexpr (kType == DType::kQ8_0) {
         PrefetchScales(place.values, partial.value_width);
-        PrefetchScales(place.next_keys, partial.key_width);
+        PrefetchScales(place.ahead.panels[0].keys, partial.key_width);
       }
       RunTile<kType>(partial, seen, block.block * kKvPageTokens, place, band);
     }
@@ -258,11 +266,13 @@ class AttentionKernel {
     for (int first = 0; first < partial.panel_count; first += kTilePanels) {
       if ((partial.panel_begin + first) * kLanes >= seen.end) return;
       const int count = std::min(partial.panel_count - first, kTilePanels);
-      KeysInPanels<Words> place{partial.panels + first, partial.panels + first, count - 1,
-                                count - 1};
-      if (const int after = partial.panel_count - first - kTilePanels; after > 0) {
-        place.next_panels += kTilePanels;
-        place.next_last = std::min(after, kTilePanels) - 1;
+      KeysInPanels<Words> place{partial.panels + first, count - 1, {}};
+      const bool last = first + kTilePanels >= partial.panel_count;
+      for (int p = 0; p < kPanels; ++p) {
+        place.ahead.panels[p] =
+            last && partial.after != nullptr
+                ? partial.after[p]
+                : partial.panels[std::min(first + kTilePanels + p, partial.panel_count - 1)];
       }
       RunTile<kType>(partial, seen, (partial.panel_begin + first) * kLanes, place, band);
     }

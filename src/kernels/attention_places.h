@@ -20,6 +20,20 @@ inline constexpr int64_t kKvElementBytes = kType == DType::kF32    ? 4
                                            : kType == DType::kQ8_0 ? 1
                                                                    : 2;
 
+// The tile that comes next.
+struct TileAhead {
+  KeyPanel panels[kTilePanels];
+
+  template <DType kType>
+  const std::byte* Keys(int panel, int key_width) const {
+    return panels[panel].keys + panels[panel].slot * key_width * kKvElementBytes<kType>;
+  }
+  template <DType kType>
+  const std::byte* Values(int panel, int value_width) const {
+    return panels[panel].values + panels[panel].slot * value_width * kKvElementBytes<kType>;
+  }
+};
+
 // `Words` says for which instruction set the functions are compiled, so that no other's are linked.
 
 // In one page.
@@ -29,7 +43,7 @@ struct KeysInPage {
 
   const std::byte* keys;
   const std::byte* values;
-  const std::byte* next_keys;  // of the tile that comes next
+  TileAhead ahead;
 
   template <DType kType>
   const std::byte* Keys(int panel, int key_width) const {
@@ -46,15 +60,11 @@ struct KeysInPage {
     return values + KvScalesOffset(value_width) +
            (column / kKvScaleBlock * kKvPageTokens + key) * kKvScaleBytes;
   }
-  template <DType kType>
-  const std::byte* NextKeys(int panel, int key_width) const {
-    return next_keys + panel * kKvPanelKeys * key_width * kKvElementBytes<kType>;
-  }
   // The part of the next tile's keys to ask for while `run_bytes` of each value from `key` on are
   // added, from `column` on: line for line.
   template <DType kType>
   const std::byte* KeysAhead(int key, int /*key_width*/, int column, int64_t run_bytes) const {
-    return next_keys + column * kKvPageTokens * kKvElementBytes<kType> + key * run_bytes;
+    return ahead.panels[0].keys + column * kKvPageTokens * kKvElementBytes<kType> + key * run_bytes;
   }
 };
 
@@ -64,9 +74,8 @@ struct KeysInPanels {
   static constexpr bool kOnePage = false;
 
   const KeyPanel* panels;
-  const KeyPanel* next_panels;  // of the tile that comes next
-  int last;                     // panel of this tile
-  int next_last;
+  int last;  // panel of this tile
+  TileAhead ahead;
 
   const KeyPanel& panel(int index) const { return panels[std::min(index, last)]; }
   template <DType kType>
@@ -91,14 +100,9 @@ struct KeysInPanels {
            (column / kKvScaleBlock * kKvPageTokens + at.slot + key % kKvPanelKeys) * kKvScaleBytes;
   }
   template <DType kType>
-  const std::byte* NextKeys(int panel, int key_width) const {
-    return KeysOf<kType>(next_panels[std::min(panel, next_last)], key_width);
-  }
-  template <DType kType>
   const std::byte* KeysAhead(int key, int key_width, int column, int64_t run_bytes) const {
-    const KeyPanel& next = next_panels[std::min(key / kKvPanelKeys, next_last)];
-    return KeysOf<kType>(next, key_width) + column * kKvPanelKeys * kKvElementBytes<kType> +
-           key % kKvPanelKeys * run_bytes;
+    return ahead.Keys<kType>(key / kKvPanelKeys, key_width) +
+           column * kKvPanelKeys * kKvElementBytes<kType> + key % kKvPanelKeys * run_bytes;
   }
 };
 

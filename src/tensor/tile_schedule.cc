@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "base/check.h"
 
@@ -193,10 +194,10 @@ const TileSchedule& TileScheduleBuilder::Build(std::span<const int32_t> cu_seqle
     }
     for (int32_t head = 0; head < heads; ++head) AddGroups(rows, head, mask);
   }
-  // Row and head break ties, so the order is the stable one (std::stable_sort would allocate).
+  // No two groups are equal, so the order is the only one (std::stable_sort would allocate).
   std::sort(groups_.begin(), groups_.end(), [](const Group& a, const Group& b) {
-    if (a.blocks != b.blocks) return a.blocks > b.blocks;
-    return a.first_row != b.first_row ? a.first_row < b.first_row : a.head < b.head;
+    return std::tuple(-a.blocks_max, a.sequence, a.stretch, a.head, a.first_row) <
+           std::tuple(-b.blocks_max, b.sequence, b.stretch, b.head, b.first_row);
   });
   Compile(heads);
   return schedule_;
@@ -204,6 +205,7 @@ const TileSchedule& TileScheduleBuilder::Build(std::span<const int32_t> cu_seqle
 
 void TileScheduleBuilder::AddGroups(const Rows& rows, int32_t head, const ScheduleMask& mask) {
   const int32_t keys = limits_.keys_per_block;
+  size_t stretch_begin = groups_.size();
   for (int32_t done = 0; done < rows.count;) {
     const int32_t position = rows.first_position + done;
     const int32_t count =
@@ -218,13 +220,20 @@ void TileScheduleBuilder::AddGroups(const Rows& rows, int32_t head, const Schedu
                 .first_block = first.begin / keys,
                 .end_block = (last.end - 1) / keys + 1,
                 .whole = {last.begin, first.end},
+                .stretch = position / kStretchPositions,
                 .blocks = 0,
+                .blocks_max = 0,
                 .rank = 0,
                 .mask_line = MaskLine(mask.blocks, rows.sequence, head, position)};
     group.blocks = CountVisible(group.mask_line, group.first_block, group.end_block);
     group.rank = CountVisible(group.mask_line, 0, group.first_block);
     REM_CHECK(groups_.size() < groups_.capacity(), "more row groups than were planned");
+    if (stretch_begin < groups_.size() && groups_[stretch_begin].stretch != group.stretch) {
+      stretch_begin = groups_.size();
+    }
     groups_.push_back(group);
+    const int32_t longest = std::max(groups_[stretch_begin].blocks_max, group.blocks);
+    for (size_t g = stretch_begin; g < groups_.size(); ++g) groups_[g].blocks_max = longest;
     done += count;
   }
 }

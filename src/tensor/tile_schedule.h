@@ -10,6 +10,9 @@
 namespace remontoir {
 
 inline constexpr int kRowGroupPositions = 8;  // positions of a row group, at multiples of 8
+// Positions, at multiples of 32, whose row groups stand together in a schedule: often their lists
+// differ at the end only, by what a later group sees besides.
+inline constexpr int kStretchPositions = 32;
 inline constexpr int32_t kAllHeads = -1;
 
 // A work item is one row group: up to 8 neighbouring positions of one sequence (times the query
@@ -106,8 +109,9 @@ class TileScheduleBuilder {
   // Causal attention of rows to the keys that `mask` shows. cu_seqlens_q [b + 1] are the rows of
   // each sequence in the batch, cu_seqlens_k [b + 1] the running sum of keys after this round: the
   // rows of sequence s are its last positions. Row groups stand at absolute positions. Every row is
-  // in one group for each head that has lists, the group's list may be empty. Longest list first.
-  // The result is valid until the next Build.
+  // in one group for each head that has lists, the group's list may be empty. The groups of a head
+  // in a stretch of kStretchPositions stand together, by position; of stretches that with the
+  // longest list is first. The result is valid until the next Build.
   const TileSchedule& Build(std::span<const int32_t> cu_seqlens_q,
                             std::span<const int64_t> cu_seqlens_k, const ScheduleMask& mask);
   const TileSchedule& Build(std::span<const int32_t> cu_seqlens_q,
@@ -124,7 +128,9 @@ class TileScheduleBuilder {
     int32_t first_block;       // of those that causality, window and documents leave
     int32_t end_block;         // behind the last of them
     KeyRange whole;            // keys that all rows see, documents and all
+    int32_t stretch;           // of its positions
     int32_t blocks;            // in the list
+    int32_t blocks_max;        // in the longest list of the stretch
     int32_t rank;              // of the first
     const uint8_t* mask_line;  // [key blocks] of the block mask; null: all are visible
   };

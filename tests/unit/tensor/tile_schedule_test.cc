@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace remontoir {
@@ -55,6 +58,31 @@ void CheckGroup(const TileSchedule& schedule, int group, const Batch& batch, int
   EXPECT_EQ(std::vector<uint8_t>(edges.begin(), edges.end()), expected_edges);
 }
 
+// Stretches stand together, row after row, that with the longest list first.
+void CheckOrder(const TileSchedule& schedule, const Batch& batch) {
+  const auto stretch_of = [&](int group) {
+    const auto s = static_cast<size_t>(schedule.group_sequence[group]);
+    const int64_t keys = batch.cu_k[s + 1] - batch.cu_k[s];
+    const int64_t position = keys - (batch.cu_q[s + 1] - schedule.group_first_row[group]);
+    return std::pair(schedule.group_sequence[group], position / kStretchPositions);
+  };
+  std::set<std::pair<int32_t, int64_t>> seen;
+  size_t longest_before = std::numeric_limits<size_t>::max();
+  for (int group = 0; group < schedule.group_count();) {
+    const auto stretch = stretch_of(group);
+    EXPECT_TRUE(seen.insert(stretch).second) << "groups of a stretch stand together";
+    size_t longest = 0;
+    const int first = group;
+    for (; group < schedule.group_count() && stretch_of(group) == stretch; ++group) {
+      longest = std::max(longest, schedule.list(group).size());
+      if (group == first) continue;
+      EXPECT_LT(schedule.group_first_row[group - 1], schedule.group_first_row[group]);
+    }
+    EXPECT_GE(longest_before, longest) << "longest first";
+    longest_before = longest;
+  }
+}
+
 void CheckSchedule(const TileSchedule& schedule, const Batch& batch, int32_t window) {
   std::vector<int> times_covered(static_cast<size_t>(batch.cu_q.back()));
   for (int group = 0; group < schedule.group_count(); ++group) {
@@ -64,13 +92,7 @@ void CheckSchedule(const TileSchedule& schedule, const Batch& batch, int32_t win
     }
   }
   EXPECT_EQ(times_covered, std::vector<int>(times_covered.size(), 1));
-  const auto length = [&](int g) { return schedule.list_begin[g + 1] - schedule.list_begin[g]; };
-  for (int group = 1; group < schedule.group_count(); ++group) {
-    EXPECT_GE(length(group - 1), length(group)) << "longest first";
-    if (length(group - 1) == length(group)) {
-      EXPECT_LT(schedule.group_first_row[group - 1], schedule.group_first_row[group]) << "stable";
-    }
-  }
+  CheckOrder(schedule, batch);
 }
 
 TEST(VisibleKeys, AreTheLastOfTheWindowUpToTheRow) {
