@@ -228,14 +228,26 @@ int AttentionItems::FillRows(const Item& item, std::vector<AttentionRow>* rows) 
   return count;
 }
 
+KeyPanel AttentionItems::HeadPages::Panel(int64_t number) const {
+  const std::byte* at = memory.Page(table[number / kTilePanels]);
+  const auto slot = static_cast<int32_t>(number % kTilePanels) * kKvPanelKeys;
+  return {at + key_offset, at + value_offset, slot};
+}
+
+AttentionItems::HeadPages AttentionItems::PagesOf(const PartialPlan::Partial& run,
+                                                  int32_t kv_head) const {
+  const auto s =
+      static_cast<size_t>(batch_.schedule->group_sequence[static_cast<size_t>(run.group)]);
+  return {batch_.kv_pages, batch_.page_table.data() + batch_.page_table_begin[s],
+          batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s],
+          batch_.layout->key_offset(batch_.layer, kv_head),
+          batch_.layout->value_offset(batch_.layer, kv_head)};
+}
+
 void AttentionItems::FirstTile(int32_t partial, int32_t kv_head, KeyTile* tile) const {
   const TileSchedule& schedule = *batch_.schedule;
   const PartialPlan::Partial& run = plan_->partial(partial);
-  const auto s = static_cast<size_t>(schedule.group_sequence[static_cast<size_t>(run.group)]);
-  const KvPageId* pages = batch_.page_table.data() + batch_.page_table_begin[s];
-  const int64_t keys = batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s];
-  const int64_t key_offset = batch_.layout->key_offset(batch_.layer, kv_head);
-  const int64_t value_offset = batch_.layout->value_offset(batch_.layer, kv_head);
+  const HeadPages pages = PagesOf(run, kv_head);
   const int32_t panels_per_block = schedule.keys_per_block / kKvPanelKeys;
   const int32_t* listed = schedule.block.data() + run.list_begin;
   int64_t panel = 0;
@@ -243,11 +255,8 @@ void AttentionItems::FirstTile(int32_t partial, int32_t kv_head, KeyTile* tile) 
     const int32_t block = std::min(i / panels_per_block, run.blocks - 1);
     const int64_t number = int64_t{listed[block]} * panels_per_block + i % panels_per_block;
     // Pages that the sequence has; a list's first panel is there.
-    if (number / kTilePanels * kKvPageTokens < keys) panel = number;
-    const std::byte* at = batch_.kv_pages.Page(pages[panel / kTilePanels]);
-    (*tile)[static_cast<size_t>(i)] = {
-        at + key_offset, at + value_offset,
-        static_cast<int32_t>(panel % kTilePanels) * static_cast<int32_t>(kKvPanelKeys)};
+    if (number / kTilePanels * kKvPageTokens < pages.keys) panel = number;
+    (*tile)[static_cast<size_t>(i)] = pages.Panel(panel);
   }
 }
 
@@ -270,28 +279,22 @@ bool AttentionItems::FirstTileOfSplitPartial(int32_t index, KeyTile* tile) const
 
 void AttentionItems::RunPartial(int32_t partial, int32_t kv_head, AttentionPartial work) const {
   const PartialPlan::Partial& run = plan_->partial(partial);
-  const auto sequence =
-      static_cast<size_t>(batch_.schedule->group_sequence[static_cast<size_t>(run.group)]);
-  const KvPageId* pages = batch_.page_table.data() + batch_.page_table_begin[sequence];
+  const HeadPages pages = PagesOf(run, kv_head);
   work.key_width = shape_.key_width;
   work.value_width = shape_.value_width;
   work.scale = batch_.scale;
   work.soft_cap = batch_.soft_cap;
   if (batch_.schedule->keys_per_block >= kKvPageTokens) {
-    RunPages(run, pages, kv_head, work);
+    RunPages(run, pages, work);
   } else {
-    RunPanels(run, pages, kv_head, work);
+    RunPanels(run, pages, work);
   }
 }
 
 // Blocks of one or more pages.
-void AttentionItems::RunPages(const PartialPlan::Partial& run, const KvPageId* pages,
-                              int32_t kv_head, AttentionPartial work) const {
+void AttentionItems::RunPages(const PartialPlan::Partial& run, const HeadPages& pages,
+                              AttentionPartial work) const {
   const TileSchedule& schedule = *batch_.schedule;
-  const auto s = static_cast<size_t>(schedule.group_sequence[static_cast<size_t>(run.group)]);
-  const int64_t keys = batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s];
-  const int64_t key_offset = batch_.layout->key_offset(batch_.layer, kv_head);
-  const int64_t value_offset = batch_.layout->value_offset(batch_.layer, kv_head);
   const int32_t pages_per_block = schedule.keys_per_block / kKvPageTokens;
   const int32_t* listed = schedule.block.data() + run.list_begin;
   std::array<KeyBlock, kPagesPerPartial> blocks;
@@ -299,9 +302,9 @@ void AttentionItems::RunPages(const PartialPlan::Partial& run, const KvPageId* p
   for (int32_t i = 0; i < run.blocks; ++i) {
     for (int32_t p = 0; p < pages_per_block; ++p) {
       const int64_t page = int64_t{listed[i]} * pages_per_block + p;
-      if (page * kKvPageTokens >= keys) break;  // the rest of the last block
-      const std::byte* at = batch_.kv_pages.Page(pages[page]);
-      blocks[static_cast<size_t>(count++)] = {at + key_offset, at + value_offset,
+      if (page * kKvPageTokens >= pages.keys) break;  // the rest of the last block
+      const KeyPanel first = pages.Panel(page * kTilePanels);
+      blocks[static_cast<size_t>(count++)] = {first.keys, first.values,
                                               (run.rank + i) * pages_per_block + p};
     }
   }
@@ -311,31 +314,22 @@ void AttentionItems::RunPages(const PartialPlan::Partial& run, const KvPageId* p
 }
 
 // Blocks of one or more panels, as many together as a page has.
-void AttentionItems::RunPanels(const PartialPlan::Partial& run, const KvPageId* pages,
-                               int32_t kv_head, AttentionPartial work) const {
+void AttentionItems::RunPanels(const PartialPlan::Partial& run, const HeadPages& pages,
+                               AttentionPartial work) const {
   const TileSchedule& schedule = *batch_.schedule;
-  const auto s = static_cast<size_t>(schedule.group_sequence[static_cast<size_t>(run.group)]);
-  const int64_t keys = batch_.cu_seqlens_k[s + 1] - batch_.cu_seqlens_k[s];
-  const int64_t key_offset = batch_.layout->key_offset(batch_.layer, kv_head);
-  const int64_t value_offset = batch_.layout->value_offset(batch_.layer, kv_head);
   const int32_t panels_per_block = schedule.keys_per_block / kKvPanelKeys;
   const int32_t* listed = schedule.block.data() + run.list_begin;
-  const auto panel_of = [&](int64_t number) {
-    const std::byte* at = batch_.kv_pages.Page(pages[number / kTilePanels]);
-    const auto slot = static_cast<int32_t>(number % kTilePanels) * kKvPanelKeys;
-    return KeyPanel{at + key_offset, at + value_offset, slot};
-  };
   std::array<KeyPanel, kPanelsPerPartial> panels;
   // Tiles begin at multiples of four panels of the ranks, whatever the group sees of the first one.
   const int32_t first_panel = run.rank * panels_per_block;
   int32_t count = first_panel % kTilePanels;
-  std::fill_n(panels.begin(), count, panel_of(int64_t{listed[0]} * panels_per_block));
+  std::fill_n(panels.begin(), count, pages.Panel(int64_t{listed[0]} * panels_per_block));
   work.panel_begin = first_panel - count;
   for (int32_t i = 0; i < run.blocks; ++i) {
     for (int32_t p = 0; p < panels_per_block; ++p) {
       const int64_t number = int64_t{listed[i]} * panels_per_block + p;
-      if (number * kKvPanelKeys >= keys) break;  // the rest of the last block
-      panels[static_cast<size_t>(count++)] = panel_of(number);
+      if (number * kKvPanelKeys >= pages.keys) break;  // the rest of the last block
+      panels[static_cast<size_t>(count++)] = pages.Panel(number);
     }
   }
   work.panels = panels.data();

@@ -141,6 +141,17 @@ class AttentionItems {
   // Of all partials of a group, or of a bundle.
   Item ItemOfTile(int32_t tile) const;
   int FillRows(const Item& item, std::vector<AttentionRow>* rows) const;
+  // One KV head of one sequence in its pages.
+  struct HeadPages {
+    KvPages memory;
+    const KvPageId* table;
+    int64_t keys;
+    int64_t key_offset;
+    int64_t value_offset;
+
+    KeyPanel Panel(int64_t number) const;  // of the sequence's keys 16 * number and on
+  };
+  HeadPages PagesOf(const PartialPlan::Partial& run, int32_t kv_head) const;
   // The first tile of keys and values of a partial, of an item, of a split partial; false: none.
   using KeyTile = std::array<KeyPanel, kTilePanels>;
   void FirstTile(int32_t partial, int32_t kv_head, KeyTile* tile) const;
@@ -148,9 +159,9 @@ class AttentionItems {
   bool FirstTileOfSplitPartial(int32_t index, KeyTile* tile) const;
   // `work` has rows, their count and where results go; this adds the keys of the partial.
   void RunPartial(int32_t partial, int32_t kv_head, AttentionPartial work) const;
-  void RunPages(const PartialPlan::Partial& run, const KvPageId* pages, int32_t kv_head,
+  void RunPages(const PartialPlan::Partial& run, const HeadPages& pages,
                 AttentionPartial work) const;
-  void RunPanels(const PartialPlan::Partial& run, const KvPageId* pages, int32_t kv_head,
+  void RunPanels(const PartialPlan::Partial& run, const HeadPages& pages,
                  AttentionPartial work) const;
   void RunItem(const Item& item, int32_t tile, int32_t worker);
   void RunSplitPartial(int32_t partial, int32_t index, int32_t tile, int32_t worker);

@@ -2,8 +2,6 @@
 #include "eval/layer_errors.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "backend/seal_segment.h"

@@ -20,7 +20,10 @@ inline constexpr int64_t kKvElementBytes = kType == DType::kF32    ? 4
                                            : kType == DType::kQ8_0 ? 1
                                                                    : 2;
 
+// `Words` says for which instruction set the functions are compiled, so that no other's are linked.
+
 // The tile that comes next.
+template <class Words>
 struct TileAhead {
   KeyPanel panels[kTilePanels];
 
@@ -34,8 +37,6 @@ struct TileAhead {
   }
 };
 
-// `Words` says for which instruction set the functions are compiled, so that no other's are linked.
-
 // In one page.
 template <class Words>
 struct KeysInPage {
@@ -43,7 +44,7 @@ struct KeysInPage {
 
   const std::byte* keys;
   const std::byte* values;
-  TileAhead ahead;
+  TileAhead<Words> ahead;
 
   template <DType kType>
   const std::byte* Keys(int panel, int key_width) const {
@@ -75,7 +76,7 @@ struct KeysInPanels {
 
   const KeyPanel* panels;
   int last;  // panel of this tile
-  TileAhead ahead;
+  TileAhead<Words> ahead;
 
   const KeyPanel& panel(int index) const { return panels[std::min(index, last)]; }
   template <DType kType>
@@ -101,7 +102,7 @@ struct KeysInPanels {
   }
   template <DType kType>
   const std::byte* KeysAhead(int key, int key_width, int column, int64_t run_bytes) const {
-    return ahead.Keys<kType>(key / kKvPanelKeys, key_width) +
+    return ahead.template Keys<kType>(key / kKvPanelKeys, key_width) +
            column * kKvPanelKeys * kKvElementBytes<kType> + key % kKvPanelKeys * run_bytes;
   }
 };

@@ -39,9 +39,9 @@ TEST(AskForShortTurns, LeavesPolicyAndNicenessAlone) {
 
 TEST(AskForShortTurns, GivesAMillisecondWhereTheSystemHasTurns) {
   std::thread([] {
-    if (TurnNs() == 0) GTEST_SKIP() << "this system has no turns to ask for (Linux before 6.12)";
+    const bool has_turns = TurnNs() != 0;
     AskForShortTurns();
-    EXPECT_EQ(TurnNs(), 1'000'000u);
+    EXPECT_EQ(TurnNs(), has_turns ? 1'000'000u : 0u);
   }).join();
 }
 
