@@ -44,13 +44,14 @@ void PrintTables(const AttentionReport& report, std::FILE* out) {
                  std::string(Info(row.type).name).c_str(), row.width, row.gflops, row.peak_gflops,
                  row.fma_ratio.median, row.fma_ratio.low, row.fma_ratio.high);
   }
-  std::fprintf(out, "\n%-6s %6s %10s %10s %9s %10s  %s\n", "pages", "width", "key block",
-               "row block", "density", "effective", "lowest ... highest");
+  std::fprintf(out, "\n%-6s %6s %10s %10s %9s %10s  %-19s %9s %10s\n", "pages", "width",
+               "key block", "row block", "density", "effective", "lowest ... highest", "of pairs",
+               "effective");
   for (const MaskedSpeed& row : masked.masked) {
-    std::fprintf(out, "%-6s %6d %10d %10d %9.3f %10.3f  %.3f ... %.3f\n",
+    std::fprintf(out, "%-6s %6d %10d %10d %9.3f %10.3f  %.3f ... %.3f     %9.3f %10.3f\n",
                  std::string(Info(row.type).name).c_str(), row.width, row.keys_per_block,
                  row.positions_per_block, row.density, row.effective.median, row.effective.low,
-                 row.effective.high);
+                 row.effective.high, row.pair_density, row.effective_of_pairs.median);
   }
 }
 
@@ -85,6 +86,8 @@ void WriteMasked(JsonWriter& json, const MaskedReport& masked) {
     json.Key("positions_per_block").Int(row.positions_per_block);
     WriteNumber(json, "density", row.density);
     WriteSpread(json, "effective_compute", row.effective);
+    WriteNumber(json, "pair_density", row.pair_density);
+    WriteSpread(json, "effective_compute_of_pairs", row.effective_of_pairs);
     json.EndObject();
   }
   json.EndArray();

@@ -102,6 +102,16 @@ class SampledPrefill {
   int32_t rows() const { return cu_q_.back(); }
   int32_t heads() const { return heads_; }
 
+  // (query, key) pairs in the tiles of the lists, whether or not the query may see the key.
+  static double TilePairs(const TileSchedule& schedule) {
+    double pairs = 0;
+    for (int group = 0; group < schedule.group_count(); ++group) {
+      pairs += static_cast<double>(schedule.list(group).size()) *
+               schedule.group_rows[static_cast<size_t>(group)] * schedule.keys_per_block;
+    }
+    return pairs;
+  }
+
   // (query, key) pairs that the lists have computed, of one head.
   double Pairs(const TileSchedule& schedule) const {
     double pairs = 0;
@@ -184,19 +194,16 @@ struct MaskedLists {
   TileScheduleBuilder builder;
   TileSchedule schedule;
   double density = 0;
+  double pair_density = 0;
   int32_t times = 1;
-  std::vector<double> effective;
+  std::vector<double> seconds_ratios;  // dense / masked
 };
 
-std::unique_ptr<MaskedLists> MakeLists(const SampledPrefill& prefill, MaskShape shape,
-                                       double density, double dense_pairs) {
-  const int32_t query_blocks = prefill.keys() / shape.positions_per_block;
-  const int32_t key_blocks = prefill.keys() / shape.keys_per_block;
-  const double diagonal =
-      static_cast<double>(std::max(shape.keys_per_block, shape.positions_per_block)) /
-      prefill.keys();
-  const double chance = std::max(0.0, (density - diagonal) / (1 - diagonal));
-  const CounterRandom random(static_cast<uint64_t>(density * 1000), 5);
+// [query block][key block] of a mask that keeps the diagonal, and others by chance.
+std::vector<uint8_t> DrawBlocks(MaskShape shape, int32_t keys, double chance, uint64_t seed) {
+  const int32_t query_blocks = keys / shape.positions_per_block;
+  const int32_t key_blocks = keys / shape.keys_per_block;
+  const CounterRandom random(seed, 5);
   std::vector<uint8_t> visible;
   for (int32_t q = 0; q < query_blocks; ++q) {
     for (int32_t k = 0; k < key_blocks; ++k) {
@@ -206,17 +213,37 @@ std::unique_ptr<MaskedLists> MakeLists(const SampledPrefill& prefill, MaskShape 
       visible.push_back(on_diagonal || drawn ? 1 : 0);
     }
   }
-  ScheduleMask mask;
-  mask.blocks = {.visible = visible,
-                 .query_blocks = query_blocks,
-                 .key_blocks = key_blocks,
-                 .positions_per_block = shape.positions_per_block};
+  return visible;
+}
+
+std::unique_ptr<MaskedLists> MakeLists(const SampledPrefill& prefill, MaskShape shape,
+                                       double density) {
   auto lists = std::unique_ptr<MaskedLists>(
-      new MaskedLists{shape, prefill.Builder(shape.keys_per_block), {}, 0, 1, {}});
-  lists->schedule = lists->builder.Build(prefill.cu_q(), prefill.cu_k(), mask);
-  lists->density = prefill.Pairs(lists->schedule) / dense_pairs;
+      new MaskedLists{shape, prefill.Builder(shape.keys_per_block), {}, 0, 0, 1, {}});
+  const TileSchedule full = lists->builder.Build(prefill.cu_q(), prefill.cu_k(), 0);
+  const double tiles = SampledPrefill::TilePairs(full);
+  const double pairs = prefill.Pairs(full);
+  const auto build = [&](double chance) {
+    const std::vector<uint8_t> visible =
+        DrawBlocks(shape, prefill.keys(), chance, static_cast<uint64_t>(density * 1000));
+    ScheduleMask mask;
+    mask.blocks = {.visible = visible,
+                   .query_blocks = prefill.keys() / shape.positions_per_block,
+                   .key_blocks = prefill.keys() / shape.keys_per_block,
+                   .positions_per_block = shape.positions_per_block};
+    lists->schedule = lists->builder.Build(prefill.cu_q(), prefill.cu_k(), mask);
+    lists->density = SampledPrefill::TilePairs(lists->schedule) / tiles;
+    lists->pair_density = prefill.Pairs(lists->schedule) / pairs;
+  };
+  build(0);
+  build(std::max(0.0, (density - lists->density) / (1 - lists->density)));
   lists->times = std::max(1, static_cast<int32_t>(0.3 / lists->density));
   return lists;
+}
+
+Spread Times(double factor, std::vector<double> values) {
+  for (double& value : values) value *= factor;
+  return SpreadOf(values);
 }
 
 // Everything about pages of one type and width.
@@ -231,7 +258,7 @@ void MeasurePages(const CapturedAttention& data, const KernelTable& kernels, con
   std::vector<std::unique_ptr<MaskedLists>> all;
   for (const MaskShape shape : kMaskShapes) {
     for (const double density : kDensities) {
-      all.push_back(MakeLists(prefill, shape, density, prefill.Pairs(dense)));
+      all.push_back(MakeLists(prefill, shape, density));
     }
   }
   std::vector<double> ratios, rates, peaks;
@@ -244,7 +271,7 @@ void MeasurePages(const CapturedAttention& data, const KernelTable& kernels, con
       // A dense run stands before the masked ones of each shape.
       if (i > 0 && i % std::size(kDensities) == 0) dense_seconds = prefill.Seconds(dense, 1);
       const double seconds = prefill.Seconds(all[i]->schedule, all[i]->times);
-      all[i]->effective.push_back(all[i]->density * dense_seconds / seconds);
+      all[i]->seconds_ratios.push_back(dense_seconds / seconds);
     }
     rates.push_back(prefill.Ops(dense) / before / kGiga);
     peaks.push_back(peak.ops_per_loop * static_cast<double>(kPeakLoops) / peak_seconds / kGiga);
@@ -255,7 +282,8 @@ void MeasurePages(const CapturedAttention& data, const KernelTable& kernels, con
   for (const auto& lists : all) {
     report->masked.push_back({type, width, lists->shape.keys_per_block,
                               lists->shape.positions_per_block, lists->density,
-                              SpreadOf(lists->effective)});
+                              Times(lists->density, lists->seconds_ratios), lists->pair_density,
+                              Times(lists->pair_density, lists->seconds_ratios)});
   }
 }
 

@@ -29,8 +29,13 @@ struct MaskedSpeed {
   int32_t width = 0;
   int32_t keys_per_block = 0;
   int32_t positions_per_block = 0;
-  double density = 0;  // (query, key) pairs computed / pairs of the dense causal triangle
-  Spread effective;    // density * dense seconds / masked seconds
+  // What the mask keeps of the tiles (a row group and a block of keys) that causality leaves: those
+  // at the diagonal are tiles like others, though half of their pairs are of keys to come.
+  double density = 0;
+  Spread effective;  // density * dense seconds / masked seconds
+  // The same with (query, key) pairs in place of tiles.
+  double pair_density = 0;
+  Spread effective_of_pairs;
 };
 
 struct MaskedReport {

@@ -278,8 +278,9 @@ void AddRowCases(std::vector<KernelCase>* cases) {
     SoftmaxState state = {1, 1};
     k.merge_partial({0.5f, 1}, a, kHeadWidth, &state, out);
   }));
-  cases->push_back(RowCase("finish_row", 1, kHeadWidth, [](K k, In a, In, float* out) {
-    k.finish_row({1, 2}, a, kHeadWidth, nullptr, out);
+  cases->push_back(RowCase("finish_rows", 1, kHeadWidth, [](K k, In a, In, float* out) {
+    const SoftmaxState state = {1, 2};
+    k.finish_rows(&state, a, 1, kHeadWidth, nullptr, out);
   }));
   cases->push_back(RowCase("rope_halves", 3, 64,
                            [](K k, In a, In b, float* out) { k.rope_halves(out, 32, a, b); }));

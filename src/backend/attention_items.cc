@@ -456,23 +456,26 @@ void AttentionItems::Finish(const Item& item, const SoftmaxState* states, const 
     const auto g = static_cast<size_t>(group);
     const int64_t first_row = batch_.schedule->group_first_row[g];
     for (int64_t row = first_row; row < first_row + batch_.schedule->group_rows[g]; ++row) {
-      for (int32_t h = 0; h < item.heads; ++h, ++i) {
-        FinishRow(row, item.first_head + h, states[i], sums + i * width);
-      }
+      FinishHeads(row, item, states + i, sums + i * width);
+      i += item.heads;
     }
   }
 }
 
-void AttentionItems::FinishRow(int64_t row, int64_t head, const SoftmaxState& state,
-                               const float* sum) const {
+void AttentionItems::FinishHeads(int64_t row, const Item& item, const SoftmaxState* states,
+                                 const float* sums) const {
   const int64_t width = shape_.value_width;
-  const float* sink = batch_.sink_logits.empty() ? nullptr : batch_.sink_logits.data() + head;
+  const int64_t head = item.first_head;
+  const float* sinks = batch_.sink_logits.empty() ? nullptr : batch_.sink_logits.data() + head;
   float* out = batch_.out.data() + (row * batch_.heads + head) * width;
-  kernels_.finish_row(state, sum, shape_.value_width, sink, out);
+  kernels_.finish_rows(states, sums, item.heads, shape_.value_width, sinks, out);
   if (!batch_.lse.empty()) {
-    batch_.lse[static_cast<size_t>(row * batch_.heads + head)] = LogOfSum(state);
+    float* lse = batch_.lse.data() + row * batch_.heads + head;
+    std::transform(states, states + item.heads, lse, LogOfSum);
   }
-  if (quantised_ != nullptr) QuantiseValues(kernels_, *quantised_, row, head * width, width);
+  if (quantised_ != nullptr) {
+    QuantiseValues(kernels_, *quantised_, row, head * width, item.heads * width);
+  }
 }
 
 }  // namespace remontoir

@@ -171,7 +171,9 @@ class AttentionItems {
   void Merge(int row_count, const SoftmaxState* partial_states, const float* partial_sums,
              SoftmaxState* states, float* sums) const;
   void Finish(const Item& item, const SoftmaxState* states, const float* sums) const;
-  void FinishRow(int64_t row, int64_t head, const SoftmaxState& state, const float* sum) const;
+  // The item's heads of a row, which lie side by side.
+  void FinishHeads(int64_t row, const Item& item, const SoftmaxState* states,
+                   const float* sums) const;
 
   const KernelTable& kernels_;
   const int32_t workers_;

@@ -76,8 +76,14 @@ struct ProductTile {
   int64_t in_column = 0;  // where the values of a row begin that are multiplied
   int64_t out_column = 0;
   std::byte* panel_scratch = nullptr;  // of the worker, where the matrix is mapped
+  const std::byte* after = nullptr;    // what its worker reads next, about; null: unknown
   const std::byte* packed = nullptr;   // not null: its one panel, in that scratch
 };
+
+// Null where panels are packed as they are needed.
+const std::byte* PanelOf(const ProductPlan& plan, int64_t expert, int64_t panel) {
+  return plan.weight->is_mapped() ? nullptr : plan.weight->Panel(expert, panel);
+}
 
 // Calls run(part) for parts that are the whole tile together: for all of it where its panels are
 // packed, else for one panel after the other, packed for this once.
@@ -116,6 +122,7 @@ PanelProduct<Input> DescribeProduct(const ProductTile& tile, const Input* in, in
   product.rows = tile.rows;
   product.out = out.Row(tile.out_row) + tile.out_column + column;
   product.out_stride = out.width;
+  product.after = tile.after;
   return product;
 }
 
@@ -206,8 +213,12 @@ void RunGatedTile(const KernelTable& kernels, const ProductGroup& group, const P
     piece.panel_end = std::min(panel + step, tile.panel_end);
     const int64_t column = panel * kPanelRows;
     const int64_t columns = (piece.panel_end - panel) * kPanelRows;
+    const std::byte* next = piece.panel_end == tile.panel_end
+                                ? tile.after
+                                : PanelOf(group.products[0], tile.expert, piece.panel_end);
     for (size_t p = 0; p < scratch.size(); ++p) {
       piece.plan = &group.products[p];
+      piece.after = p == 0 ? PanelOf(group.products[1], tile.expert, panel) : next;
       RunScratchProduct(kernels, piece, scratch[p].data(), columns);
     }
     for (int32_t r = 0; r < tile.rows; ++r) {
@@ -228,28 +239,40 @@ class MatMulStep final : public Step {
     return quantise_ ? kGateQuantiseRows : 0;
   }
 
+  bool ReadsWeights() const override { return true; }
+  void NoteNext(const Step* next) override { next_ = next; }
+  const std::byte* FirstWeights(int32_t tile) const override {
+    const int64_t rows = round_.Rows(group_.in->space);
+    for (int32_t p = 0; p < grid_count(); ++p) {
+      const TileGrid grid = GridOf(p, rows);
+      if (tile < grid.tiles()) {
+        const int64_t panel = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
+        return PanelOf(group_.products[static_cast<size_t>(p)], 0, panel);
+      }
+      tile -= grid.tiles();
+    }
+    return nullptr;
+  }
+
   int32_t Begin() override {
     rows_ = round_.Rows(group_.in->space);
-    if (group_.gate != nullptr) {
-      grids_[0] = PlanGrid(group_.products[0].weight->layout, rows_, round_.workers, 2, kGateStep);
-      return grids_[0].tiles();
+    tiles_ = 0;
+    for (int32_t p = 0; p < grid_count(); ++p) {
+      grids_[static_cast<size_t>(p)] = GridOf(p, rows_);
+      tiles_ += grids_[static_cast<size_t>(p)].tiles();
     }
-    int32_t tiles = 0;
-    for (int32_t p = 0; p < group_.count; ++p) {
-      grids_[static_cast<size_t>(p)] =
-          PlanGrid(group_.products[static_cast<size_t>(p)].weight->layout, rows_, round_.workers);
-      tiles += grids_[static_cast<size_t>(p)].tiles();
-    }
-    return tiles;
+    return tiles_;
   }
 
   void RunTile(int32_t tile, int32_t) override {
+    const std::byte* after = After(tile);
     size_t p = 0;
     while (tile >= grids_[p].tiles()) tile -= grids_[p++].tiles();
     const TileGrid& grid = grids_[p];
     ProductTile product;
     product.plan = &group_.products[p];
     product.in = group_.in;
+    product.after = after;
     // Rows vary fastest: the workers read the same panels at about the same time.
     product.panel_begin = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
     product.panel_end = std::min(product.panel_begin + grid.panels_per_tile,
@@ -266,9 +289,25 @@ class MatMulStep final : public Step {
   }
 
  private:
+  // The products of a gated layer share one.
+  int32_t grid_count() const { return group_.gate != nullptr ? 1 : group_.count; }
+  TileGrid GridOf(int32_t p, int64_t rows) const {
+    const PackedLayout& layout = group_.products[static_cast<size_t>(p)].weight->layout;
+    if (group_.gate != nullptr) return PlanGrid(layout, rows, round_.workers, 2, kGateStep);
+    return PlanGrid(layout, rows, round_.workers);
+  }
+  // Workers take tiles in turns, about, in this step and the next one.
+  const std::byte* After(int32_t tile) const {
+    const int32_t following = tile + round_.workers;
+    if (following < tiles_) return FirstWeights(following);
+    return next_ == nullptr ? nullptr : next_->FirstWeights(following - tiles_);
+  }
+
   const RoundState& round_;
   const ProductGroup group_;
+  const Step* next_ = nullptr;
   int32_t rows_ = 0;
+  int32_t tiles_ = 0;
   bool quantise_ = false;
   std::array<TileGrid, kProductsMax> grids_;
 };
@@ -305,14 +344,14 @@ class GroupedMatMulStep final : public Step {
       }
     }
     CountRows(multiplied);
+    tiles_ = tiles;
     return tiles;
   }
+  // Which experts a step needs is known when it begins.
+  bool ReadsWeights() const override { return true; }
 
   void RunTile(int32_t tile, int32_t worker) override {
-    const auto after =
-        std::upper_bound(runs_.begin(), runs_.end(), tile,
-                         [](int32_t wanted, const Run& run) { return wanted < run.first_tile; });
-    const Run& run = *(after - 1);
+    const Run& run = RunOf(tile);
     const int32_t local = tile - run.first_tile;
     const RoutingState& routing = round_.routing;
     const int32_t row_begin = local % run.grid.row_tiles * run.grid.rows_per_tile;
@@ -320,7 +359,8 @@ class GroupedMatMulStep final : public Step {
     product.plan = run.plan;
     product.in = group_.in;
     product.expert = run.expert;
-    product.panel_begin = int64_t{local / run.grid.row_tiles} * run.grid.panels_per_tile;
+    product.after = After(tile);
+    product.panel_begin = FirstPanel(run, tile);
     product.panel_end = std::min(product.panel_begin + run.grid.panels_per_tile,
                                  run.plan->weight->layout.panel_count());
     product.out_row = routing.first_row[static_cast<size_t>(run.expert)] + row_begin;
@@ -355,9 +395,27 @@ class GroupedMatMulStep final : public Step {
     TileGrid grid;
   };
 
+  const Run& RunOf(int32_t tile) const {
+    const auto after =
+        std::upper_bound(runs_.begin(), runs_.end(), tile,
+                         [](int32_t wanted, const Run& run) { return wanted < run.first_tile; });
+    return *(after - 1);
+  }
+  static int64_t FirstPanel(const Run& run, int32_t tile) {
+    return int64_t{(tile - run.first_tile) / run.grid.row_tiles} * run.grid.panels_per_tile;
+  }
+  // Workers take tiles in turns, about.
+  const std::byte* After(int32_t tile) const {
+    const int32_t following = tile + round_.workers;
+    if (following >= tiles_) return nullptr;
+    const Run& run = RunOf(following);
+    return PanelOf(*run.plan, run.expert, FirstPanel(run, following));
+  }
+
   const RoundState& round_;
   const ProductGroup group_;
   bool quantise_ = false;
+  int32_t tiles_ = 0;
   std::vector<Run> runs_;  // by first_tile
 };
 

@@ -54,6 +54,7 @@ class Compiler {
   Status CompileOp(const LogitsOp& op);
 
   Status DeclareActivations();
+  void TellNextWeights();
   Result<ActivationMatrix*> Find(ActivationId id);
   Result<const float*> OptionalVector(WeightId id, int64_t width) const;
   Result<const KvLayerShape*> FindLayer(int32_t layer) const;
@@ -114,9 +115,19 @@ Status Compiler::Compile() {
     }
     REM_RETURN_IF_ERROR(std::visit([this](const auto& op) { return CompileOp(op); }, operation));
   }
+  TellNextWeights();
   out_.descriptions.resize(out_.steps.size());
   ReserveRouting(limits_.rows_max, program_.experts_used_max, experts_max, &round_.routing);
   return TakeMemory();
+}
+
+// Steps that multiply ask for the weights of the next one while they compute.
+void Compiler::TellNextWeights() {
+  const Step* next = nullptr;
+  for (auto step = out_.steps.rbegin(); step != out_.steps.rend(); ++step) {
+    (*step)->NoteNext(next);
+    if ((*step)->ReadsWeights()) next = step->get();
+  }
 }
 
 Status Compiler::DeclareActivations() {

@@ -91,6 +91,13 @@ class Step {
   virtual int32_t Begin() = 0;
   virtual void RunTile(int32_t tile, int32_t worker) = 0;
 
+  // Memory that a tile of the round begins with, known before Begin, for the step before to ask
+  // for; null: unknown. Of steps that read a stream of weights.
+  virtual const std::byte* FirstWeights(int32_t /*tile*/) const { return nullptr; }
+  virtual bool ReadsWeights() const { return false; }
+  // The next step that reads weights (null: none), which stays where it is.
+  virtual void NoteNext(const Step* /*next*/) {}
+
   // Steps that hold a whole run of an output's values while it is in cache can write its 8-bit form
   // too (as the matrix has it: see ActivationMatrix::fine). Returns up to how many rows of a round
   // this one does so from now on; for rounds of more rows a step of its own does it.

@@ -154,9 +154,7 @@ class BothWays {
   }
 
   void Finish(size_t rows, float* sums) {
-    for (size_t r = 0; r < rows; ++r) {
-      kernels_.finish_row(states_[r], sums + r * width_, Width(), nullptr, sums + r * width_);
-    }
+    kernels_.finish_rows(states_.data(), sums, static_cast<int>(rows), Width(), nullptr, sums);
   }
 
   const KernelTable& kernels_;

@@ -47,6 +47,7 @@ class AttentionSoftmax {
   template <bool kWhole>
   static void Weigh(int r, Band* band) {
     float* weights = *band->Weights(r);
+    const Keys keys = KeysOf(*band, r);
     const Floats factor = Words::Set(band->factor[r]);
     Floats offset = Words::Set(band->offset[r]);
     Floats biased[kPanels];
@@ -54,9 +55,9 @@ class AttentionSoftmax {
 #pragma GCC unroll 4
     for (int i = 0; i < kPanels; ++i) {
       biased[i] = Words::Set(kNoScore);
-      if (!Sees<kWhole>(*band, r, i)) continue;
+      if (!Sees<kWhole>(keys, i)) continue;
       biased[i] = Seen<kWhole>(
-          *band, r, i, Words::MultiplyAdd(Words::Load(weights + i * kLanes), factor, offset));
+          keys, i, Words::MultiplyAdd(Words::Load(weights + i * kLanes), factor, offset));
       largest = Words::Larger(biased[i], largest);  // a NaN score moves no reference
     }
     band->rescale[r] = 1;
@@ -66,15 +67,15 @@ class AttentionSoftmax {
       offset = Words::Set(band->offset[r]);
 #pragma GCC unroll 4
       for (int i = 0; i < kPanels; ++i) {
-        if (!Sees<kWhole>(*band, r, i)) continue;
+        if (!Sees<kWhole>(keys, i)) continue;
         biased[i] = Seen<kWhole>(
-            *band, r, i, Words::MultiplyAdd(Words::Load(weights + i * kLanes), factor, offset));
+            keys, i, Words::MultiplyAdd(Words::Load(weights + i * kLanes), factor, offset));
       }
     }
     Floats lanes = Words::Zero();
 #pragma GCC unroll 4
     for (int i = 0; i < kPanels; ++i) {
-      if (!Sees<kWhole>(*band, r, i)) continue;
+      if (!Sees<kWhole>(keys, i)) continue;
       const Floats whole = Words::Subtract(biased[i], offset);
       const Floats fraction =
           Words::MultiplySubtract(Words::Load(weights + i * kLanes), factor, whole);
@@ -92,7 +93,7 @@ class AttentionSoftmax {
   static void Cap(const AttentionPartial& partial, int r, Band* band) {
     const Floats factor = Words::Set(partial.scale / partial.soft_cap);
     for (int i = 0; i < kPanels; ++i) {
-      if (!Sees<false>(*band, r, i)) continue;
+      if (!Sees<false>(KeysOf(*band, r), i)) continue;
       float* dots = *band->Weights(r) + i * kLanes;
       Words::Store(dots, Math::Tanh(Words::Multiply(Words::Load(dots), factor)));
     }
@@ -106,16 +107,23 @@ class AttentionSoftmax {
   static constexpr int kPanels = kKvPageTokens / kLanes;
   static constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
+  // What a row sees of the tile: a copy, as compilers read the band's again after every store.
+  struct Keys {
+    int begin;
+    int end;
+  };
+  static Keys KeysOf(const Band& band, int r) { return {band.begin[r], band.end[r]}; }
+
   // Whether the row sees some of a panel.
   template <bool kWhole>
-  static bool Sees(const Band& band, int r, int panel) {
-    return kWhole || (panel * kLanes < band.end[r] && (panel + 1) * kLanes > band.begin[r]);
+  static bool Sees(const Keys& keys, int panel) {
+    return kWhole || (panel * kLanes < keys.end && (panel + 1) * kLanes > keys.begin);
   }
   // Minus infinity where the row doesn't look.
   template <bool kWhole>
-  static Floats Seen(const Band& band, int r, int panel, Floats x) {
+  static Floats Seen(const Keys& keys, int panel, Floats x) {
     if constexpr (kWhole) return x;
-    return Words::Select(Words::LanesBetween(panel * kLanes, band.begin[r], band.end[r]), x,
+    return Words::Select(Words::LanesBetween(panel * kLanes, keys.begin, keys.end), x,
                          Words::Set(kNoScore));
   }
 
@@ -127,14 +135,15 @@ class AttentionSoftmax {
   // Moves the row's reference up to its largest score; without a reference yet, that is the largest
   // lane of `largest`. False: it is too large for whole numbers.
   template <bool kWhole>
-  [[gnu::noinline]] static bool Settle(Floats largest, int r, Band* band) {
-    if (band->offset[r] != 0) {
+  [[gnu::always_inline]] static bool Settle(Floats largest, int r, Band* band) {
+    if (band->offset[r] != 0) [[unlikely]] {
       const Floats factor = Words::Set(band->factor[r]);
+      const Keys keys = KeysOf(*band, r);
       largest = Words::Set(kNoScore);
       for (int i = 0; i < kPanels; ++i) {
-        if (!Sees<kWhole>(*band, r, i)) continue;
+        if (!Sees<kWhole>(keys, i)) continue;
         const Floats score = Words::Multiply(Words::Load(*band->Weights(r) + i * kLanes), factor);
-        largest = Words::Larger(Seen<kWhole>(*band, r, i, score), largest);
+        largest = Words::Larger(Seen<kWhole>(keys, i, score), largest);
       }
     }
     const scalar::SoftmaxReference moved =
@@ -152,12 +161,13 @@ class AttentionSoftmax {
   [[gnu::noinline]] static void WeighFar(int r, Band* band) {
     const Floats factor = Words::Set(band->factor[r]);
     const Floats reference = Words::Set(band->reference[r]);
+    const Keys keys = KeysOf(*band, r);
     Floats lanes = Words::Zero();
     for (int i = 0; i < kPanels; ++i) {
-      if (!Sees<kWhole>(*band, r, i)) continue;
+      if (!Sees<kWhole>(keys, i)) continue;
       float* at = *band->Weights(r) + i * kLanes;
       const Floats score = Words::Subtract(Words::Multiply(Words::Load(at), factor), reference);
-      const Floats weight = Math::Exp2UpToZero(Seen<kWhole>(*band, r, i, score));
+      const Floats weight = Math::Exp2UpToZero(Seen<kWhole>(keys, i, score));
       Words::Store(at, weight);
       lanes = Words::Add(lanes, weight);
     }

@@ -25,7 +25,7 @@ class AttentionKernel {
     table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
     table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
     table->merge_partial = &MergePartial;
-    table->finish_row = &FinishRow;
+    table->finish_rows = &FinishRows;
   }
 
   template <DType kType>
@@ -79,15 +79,15 @@ class AttentionKernel {
     Seen seen = {partial.rows + first, 0, std::numeric_limits<int32_t>::max(), 0};
     const float scale = partial.soft_cap == 0 ? partial.scale : partial.soft_cap;
     const int64_t width = partial.value_width;
+    std::fill_n(band->reference, band->rows, SoftmaxState{}.max);
+    std::fill_n(band->offset, band->rows, 0.0F);
+    std::fill_n(band->settled, band->rows, false);
+    for (int r = 0; r < band->rows; ++r) Words::Store(band->lanes[r], Words::Zero());
     for (int r = 0; r < band->rows; ++r) {
       const AttentionRow& row = seen.rows[r];
       band->query[r] = row.query;
       band->sum[r] = partial.sums + (first + r) * width;
       band->factor[r] = scale * scalar::kLog2E * row.score_factor;
-      band->reference[r] = SoftmaxState{}.max;
-      band->offset[r] = 0;
-      band->settled[r] = false;
-      Words::Store(band->lanes[r], Words::Zero());
       seen.common = std::max(seen.common, row.key_begin);
       seen.common_end = std::min(seen.common_end, row.key_end);
       seen.end = std::max(seen.end, row.key_end);
@@ -123,21 +123,33 @@ class AttentionKernel {
     return keys;
   }
 
-  // Memory that is asked for part by part.
+  // Panels that are asked for one after the other, part by part.
   struct Asking {
-    int part;
-    int parts;
+    int panel;
+    int64_t first;  // byte of that panel
+    int64_t part_bytes;
+    int64_t panel_bytes;
+    int parts_at_once;
   };
-  // The next part of the bytes of each panel, which starts at panel_at(index).
+  // The next part, or parts, of the panels, which start at panel_at(index).
   template <class PanelAt>
-  static void Ask(const PanelAt& panel_at, int64_t panel_bytes, Asking* asking) {
-    constexpr int64_t kLineBytes = 64;
-    if (asking->part >= asking->parts) return;
-    const int64_t lines = (panel_bytes + kLineBytes - 1) / kLineBytes;
-    const int64_t first = lines * asking->part / asking->parts * kLineBytes;
-    const int64_t last = lines * (asking->part + 1) / asking->parts * kLineBytes;
-    ++asking->part;
-    for (int p = 0; p < kPanels; ++p) Products::Prefetch(panel_at(p) + first, last - first);
+  static void Ask(const PanelAt& panel_at, Asking* asking) {
+    for (int i = 0; i < asking->parts_at_once && asking->panel < kPanels; ++i) {
+      const int64_t bytes = std::min(asking->part_bytes, asking->panel_bytes - asking->first);
+      Products::Prefetch(panel_at(asking->panel) + asking->first, bytes);
+      asking->first += bytes;
+      if (asking->first < asking->panel_bytes) continue;
+      asking->first = 0;
+      ++asking->panel;
+    }
+  }
+
+  // Of each tile of a strip's rows, at the place of its first row.
+  using KeysOfTiles = Keys[Band::kStripRows];
+  static void FindKeys(const Rows& rows, const Band& band, KeysOfTiles& keys) {
+    ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
+      keys[row - rows.begin] = KeysOf(row, decltype(height)::value, rows.whole, band);
+    });
   }
 
   static int SixteensOf(int width) { return (width + kLanes - 1) / kLanes; }
@@ -145,24 +157,32 @@ class AttentionKernel {
   static int StepOf(const Rows& rows, int sixteens) {
     return rows.end - rows.begin > kTileRowsMax ? kStepSixteens : sixteens;
   }
-  // Asking in as many parts as rows take turns with `sixteens`. Few rows ask within their products.
-  static Asking AskingOf(const Rows& rows, int sixteens) {
+  // Asking for panels of `width` elements a key in as many parts, of whole lines, as rows take
+  // turns with `sixteens`. Few rows ask within their products.
+  template <DType kType>
+  static Asking AskingOf(const Rows& rows, int sixteens, int width) {
+    constexpr int64_t kLineBytes = 64;
     const int count = rows.end - rows.begin;
-    if (count <= Products::kAskingRowsMax) return {0, 0};
+    if (count <= Products::kAskingRowsMax) return {kPanels, 0, 0, 0, 0};
     const int steps = (sixteens + kStepSixteens - 1) / kStepSixteens;
-    return {0, count > kTileRowsMax ? count / kTileRowsMax * steps : 1};
+    const int parts = count > kTileRowsMax ? count / kTileRowsMax * steps : 1;
+    const int64_t panel_bytes = int64_t{width} * kLanes * kKvElementBytes<kType>;
+    const int64_t lines = (panel_bytes + kLineBytes - 1) / kLineBytes;
+    const int parts_per_panel = std::max(1, parts / kPanels);
+    const int64_t part_lines = (lines + parts_per_panel - 1) / parts_per_panel;
+    return {0, 0, part_lines * kLineBytes, panel_bytes, (kPanels + parts - 1) / parts};
   }
 
   // Dot products with all panels, while values are asked for: of a page its own, whose rest the
   // processor brings by itself, as they lie side by side; of panels those of the next tile.
   template <DType kType, class Place>
   static void AddKeys(const AttentionPartial& partial, const Place& place, const Rows& rows,
-                      Asking* asking, Band* band) {
+                      const KeysOfTiles& tiles, Asking* asking, Band* band) {
     const int step = StepOf(rows, kPanels);
     for (int panel = 0; panel < kPanels; panel += step) {
       ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
         constexpr int kRows = decltype(height)::value;
-        const Keys keys = KeysOf(row, kRows, rows.whole, *band);
+        const Keys& keys = tiles[row - rows.begin];
         Products::template AddKeys<kType, Place, kRows>(
             partial, place, std::max(panel, keys.begin / kLanes),
             std::min(panel + step, (keys.end + kLanes - 1) / kLanes), row, band);
@@ -171,7 +191,7 @@ class AttentionKernel {
           if constexpr (Place::kOnePage) return place.template Value<kType>(p * kLanes, width);
           return place.ahead.template Values<kType>(p, width);
         };
-        Ask(values_of, int64_t{width} * kLanes * kKvElementBytes<kType>, asking);
+        Ask(values_of, asking);
       });
     }
   }
@@ -197,17 +217,16 @@ class AttentionKernel {
   // Weighted values of all columns, while the next keys are asked for.
   template <DType kType, class Place>
   static void AddValues(const AttentionPartial& partial, const Place& place, const Rows& rows,
-                        Asking* asking, Band* band) {
+                        const KeysOfTiles& tiles, Asking* asking, Band* band) {
     const int width = partial.value_width;
     const int step = StepOf(rows, SixteensOf(width)) * kLanes;
     for (int column = 0; column < width; column += step) {
       ForEachTile(rows.begin, rows.end, [&](int row, auto height) {
         constexpr int kRows = decltype(height)::value;
-        const Keys keys = KeysOf(row, kRows, rows.whole, *band);
-        Products::template AddValues<kType, Place, kRows>(
-            partial, place, keys, column, std::min(column + step, width), row, *band, band->moved);
-        Ask([&](int p) { return place.ahead.template Keys<kType>(p, partial.key_width); },
-            int64_t{partial.key_width} * kLanes * kKvElementBytes<kType>, asking);
+        Products::template AddValues<kType, Place, kRows>(partial, place, tiles[row - rows.begin],
+                                                          column, std::min(column + step, width),
+                                                          row, *band, band->moved);
+        Ask([&](int p) { return place.ahead.template Keys<kType>(p, partial.key_width); }, asking);
       });
     }
   }
@@ -229,14 +248,16 @@ class AttentionKernel {
       while (rows.begin < rows.end && band->end[rows.end - 1] == 0) --rows.end;
       if (rows.begin == rows.end) return;
     }
-    Asking values = AskingOf(rows, kPanels);
-    Asking next_keys = AskingOf(rows, SixteensOf(partial.value_width));
+    Asking values = AskingOf<kType>(rows, kPanels, partial.value_width);
+    Asking next_keys = AskingOf<kType>(rows, SixteensOf(partial.value_width), partial.key_width);
     for (int row = rows.begin; row < rows.end; row += Band::kStripRows) {
       const Rows strip = {row, std::min(row + Band::kStripRows, rows.end), rows.whole};
       band->strip = row;
-      AddKeys<kType>(partial, place, strip, &values, band);
+      KeysOfTiles tiles;
+      FindKeys(strip, *band, tiles);
+      AddKeys<kType>(partial, place, strip, tiles, &values, band);
       Weigh(partial, strip, band);
-      AddValues<kType>(partial, place, strip, &next_keys, band);
+      AddValues<kType>(partial, place, strip, tiles, &next_keys, band);
     }
   }
 
@@ -308,15 +329,18 @@ class AttentionKernel {
     state->max = max;
   }
 
-  static void FinishRow(const SoftmaxState& state, const float* sum, int value_width,
-                        const float* sink_logit, float* out) {
-    const float factor = scalar::FinishFactor(state.max, state.sum, sink_logit);
-    const Floats factors = Words::Set(factor);
-    int d = 0;
-    for (; d + kLanes <= value_width; d += kLanes) {
-      Words::Store(out + d, Words::Multiply(Words::Load(sum + d), factors));
+  static void FinishRows(const SoftmaxState* states, const float* sums, int rows, int value_width,
+                         const float* sink_logits, float* out) {
+    for (int r = 0; r < rows; ++r, sums += value_width, out += value_width) {
+      const float* sink = sink_logits == nullptr ? nullptr : sink_logits + r;
+      const float factor = scalar::FinishFactor(states[r].max, states[r].sum, sink);
+      const Floats factors = Words::Set(factor);
+      int d = 0;
+      for (; d + kLanes <= value_width; d += kLanes) {
+        Words::Store(out + d, Words::Multiply(Words::Load(sums + d), factors));
+      }
+      for (; d < value_width; ++d) out[d] = sums[d] * factor;
     }
-    for (; d < value_width; ++d) out[d] = sum[d] * factor;
   }
 };
 

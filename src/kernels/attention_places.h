@@ -67,6 +67,11 @@ struct KeysInPage {
   const std::byte* KeysAhead(int key, int /*key_width*/, int column, int64_t run_bytes) const {
     return ahead.panels[0].keys + column * kKvPageTokens * kKvElementBytes<kType> + key * run_bytes;
   }
+  // The same values of the next tile.
+  template <DType kType>
+  const std::byte* ValueAhead(int key, int value_width) const {
+    return ahead.panels[0].values + key * value_width * kKvElementBytes<kType>;
+  }
 };
 
 // In panels of any pages. Panels behind the last one stand for it: their keys are never seen.
@@ -104,6 +109,11 @@ struct KeysInPanels {
   const std::byte* KeysAhead(int key, int key_width, int column, int64_t run_bytes) const {
     return ahead.template Keys<kType>(key / kKvPanelKeys, key_width) +
            column * kKvPanelKeys * kKvElementBytes<kType> + key % kKvPanelKeys * run_bytes;
+  }
+  template <DType kType>
+  const std::byte* ValueAhead(int key, int value_width) const {
+    return ahead.template Values<kType>(key / kKvPanelKeys, value_width) +
+           key % kKvPanelKeys * value_width * kKvElementBytes<kType>;
   }
 };
 

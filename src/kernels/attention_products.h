@@ -28,10 +28,11 @@ class AttentionProducts {
   };
 
   // Never faults, whatever the address. Inlined always: a call that only prefetches has no effect
-  // that GCC knows, and it drops the call.
+  // that GCC knows, and it drops the call. kNear: into the first-level cache.
+  template <bool kNear = false>
   [[gnu::always_inline]] static void Prefetch(const std::byte* at, int64_t bytes) {
     for (int64_t line = 0; line < bytes; line += kCacheLineBytes) {
-      _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(at + line), kNear ? _MM_HINT_T0 : _MM_HINT_T1);
     }
   }
 
@@ -82,7 +83,8 @@ class AttentionProducts {
     return type == DType::kQ8_0 ? std::min(sixteens, kKvScaleBlock / kLanes) : sixteens;
   }
 
-  // Whether to ask for memory ahead, line for line.
+  // Whether to ask for memory ahead, line for line: half a tile for the first-level cache and a
+  // whole one for the second.
   template <int kRows, int kCount>
   static constexpr bool kAsks = kCount > 1 && kRows <= kAskingRowsMax;
 
@@ -95,11 +97,13 @@ class AttentionProducts {
     const int64_t panel_bytes = partial.key_width * kStepBytes;
     const std::byte* at[kPlaces];
     const std::byte* ahead[kPlaces];
+    const std::byte* far[kPlaces];
     const std::byte* scales[kPlaces];
 #pragma GCC unroll 4
     for (int v = 0; v < kPlaces; ++v) {
       at[v] = place.template Keys<kType>(panel + v, partial.key_width);
       ahead[v] = place.template Value<kType>((panel + v) * kLanes, partial.key_width);
+      far[v] = place.ahead.template Keys<kType>(panel + v, partial.key_width);
       scales[v] = place.KeyScales(panel + v, partial.key_width);
     }
     // There are no address registers for more rows, and moving addresses from vector registers, as
@@ -131,7 +135,8 @@ class AttentionProducts {
 #pragma GCC unroll 4
           for (int v = 0; v < kPlaces; ++v) {
             constexpr int64_t kAheadBytes = kCount / kPlaces * kStepBytes;
-            Prefetch(ahead[v] + d * kAheadBytes, kAheadBytes);
+            Prefetch<true>(ahead[v] + d * kAheadBytes, kAheadBytes);
+            Prefetch(far[v] + d * kAheadBytes, kAheadBytes);
           }
         }
         Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(query_of(r) + d); },
@@ -200,10 +205,11 @@ class AttentionProducts {
     }
   }
 
-  // The values of keys, row by row, and where the next tile's keys are asked for.
+  // The values of keys, row by row, and where the next tile's keys and values are asked for.
   struct Run {
     const std::byte* at;
     const std::byte* ahead;
+    const std::byte* far;
     int64_t row_bytes;
   };
 
@@ -216,8 +222,10 @@ class AttentionProducts {
 #pragma GCC unroll 8
     for (; key < end; ++key, run.at += run.row_bytes) {
       if constexpr (kAsks<kRows, kCount>) {
-        Prefetch(run.ahead, kRunBytes);
+        Prefetch<true>(run.ahead, kRunBytes);
+        Prefetch(run.far, kRunBytes);
         run.ahead += kRunBytes;
+        run.far += run.row_bytes;
       }
       Tiles::template MultiplyAdd<kType>([&](int r) { return Words::SetFrom(weights[r] + key); },
                                          [&](int v) { return run.at + v * kSixteenBytes; }, sums);
@@ -285,8 +293,10 @@ class AttentionProducts {
     for (int key = keys.common; key < keys.common_end;) {
       const int end = Place::kOnePage ? keys.common_end
                                       : std::min(keys.common_end, (key / kLanes + 1) * kLanes);
-      const Run run = {place.template Value<kType>(key, width) + column * kKvElementBytes<kType>,
+      const int64_t column_byte = column * kKvElementBytes<kType>;
+      const Run run = {place.template Value<kType>(key, width) + column_byte,
                        place.template KeysAhead<kType>(key, partial.key_width, column, kRunBytes),
+                       place.template ValueAhead<kType>(key, width) + column_byte,
                        width * kKvElementBytes<kType>};
       AddRun<kType, kRows, kCount>(run, weights, key, end, sums);
       key = end;

@@ -201,10 +201,13 @@ void MergePartial(const SoftmaxState& partial, const float* partial_sum, int val
   state->max = max;
 }
 
-void FinishRow(const SoftmaxState& state, const float* sum, int value_width,
-               const float* sink_logit, float* out) {
-  const float factor = scalar::FinishFactor(state.max, state.sum, sink_logit);
-  for (int d = 0; d < value_width; ++d) out[d] = sum[d] * factor;
+void FinishRows(const SoftmaxState* states, const float* sums, int rows, int value_width,
+                const float* sink_logits, float* out) {
+  for (int r = 0; r < rows; ++r, sums += value_width, out += value_width) {
+    const float* sink = sink_logits == nullptr ? nullptr : sink_logits + r;
+    const float factor = scalar::FinishFactor(states[r].max, states[r].sum, sink);
+    for (int d = 0; d < value_width; ++d) out[d] = sums[d] * factor;
+  }
 }
 
 }  // namespace
@@ -215,7 +218,7 @@ void InstallScalarAttention(KernelTable* table) {
   table->attention_partial[static_cast<size_t>(DType::kBF16)] = &Partial<DType::kBF16>;
   table->attention_partial[static_cast<size_t>(DType::kQ8_0)] = &Partial<DType::kQ8_0>;
   table->merge_partial = &MergePartial;
-  table->finish_row = &FinishRow;
+  table->finish_rows = &FinishRows;
 }
 
 }  // namespace remontoir

@@ -18,7 +18,7 @@ struct Avx2ByteWords : Avx2Words {
 
   static constexpr int kProductTileRows = 6;    // 12 running sums, 2 weights, 1 input
   static constexpr int kQuantisedTileRows = 4;  // 8 sums of the block, 2 weights, an input and room
-  static constexpr int kAheadRowsMin = 1;       // weights are asked for early for so many rows
+  static constexpr int64_t kNearBytes = 2048;   // how early a few rows ask for what comes next
 
   static Ints LoadInts(const std::byte* at) {
     const auto* halves = reinterpret_cast<const __m256i*>(at);

@@ -17,9 +17,9 @@ struct Avx512ByteWords : Avx512Words {
   // apart, wouldn't fit the first-level cache's ways together.
   static constexpr int kProductTileRows = 8;
   static constexpr int kQuantisedTileRows = 8;  // as many sums, values and products of the block
-  // One or two rows read nearly as fast as memory gives by themselves: asking early costs them a
-  // third.
-  static constexpr int kAheadRowsMin = 3;
+  // How early a few rows ask for weights that come next. Not at all: the processor brings them from
+  // the second-level cache by itself, and asking costs turns of loading.
+  static constexpr int64_t kNearBytes = 0;
 
   static Ints LoadInts(const std::byte* at) { return _mm512_loadu_si512(at); }
   static Ints LowNibbles(Ints x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }

@@ -36,10 +36,10 @@ struct KernelTable {
   // Joins the next partial of the same row, in order; an empty partial changes nothing.
   void (*merge_partial)(const SoftmaxState& partial, const float* partial_sum, int value_width,
                         SoftmaxState* state, float* sum);
-  // out = sum / total weight; zeros where the row saw no key. `sink_logit` (null: none) joins the
-  // total. out may be `sum`.
-  void (*finish_row)(const SoftmaxState& state, const float* sum, int value_width,
-                     const float* sink_logit, float* out);
+  // out = sum / total weight, [rows][value_width]; zeros where a row saw no key. `sink_logits`
+  // ([rows]; null: none) join the totals. out may be `sums`.
+  void (*finish_rows)(const SoftmaxState* states, const float* sums, int rows, int value_width,
+                      const float* sink_logits, float* out);
 
   // --- Sparse attention; the structs say what each does. ---
   // mean, axis by so many power iterations, projections and their spread.

@@ -63,7 +63,7 @@ inline constexpr float kSoftmaxReferenceMax = 1 << 21;  // beyond, sums with kSo
 
 struct SoftmaxReference {
   float reference;  // minus infinity: no score yet
-  float rescale;    // from the old reference to this one
+  float rescale;    // from the old reference to this one; 1 where there was none: sums are zero
   float offset;     // kSoftmaxBias - reference
   bool settled;     // it stands until a score is above it by more than kSoftmaxBiasedMax says
   bool far;         // beyond kSoftmaxReferenceMax, or infinite
@@ -72,12 +72,13 @@ struct SoftmaxReference {
 // The reference after scores of which `largest` is the largest one.
 static inline SoftmaxReference MoveReference(float reference, float largest) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
-  const float moved = std::fmax(reference, std::ceil(largest));
+  const float whole = std::ceil(largest);
+  const float moved = whole > reference ? whole : reference;  // which NaN doesn't move
   // Scores that are all minus infinity weigh nothing.
   const float from = moved == kNone ? 0.0F : moved;
   const bool far = std::fabs(from) > kSoftmaxReferenceMax;
   return {.reference = moved,
-          .rescale = reference == from ? 1.0F : Exp2(reference - from),
+          .rescale = reference == from || reference == kNone ? 1.0F : Exp2(reference - from),
           .offset = kSoftmaxBias - from,
           .settled = moved != kNone && !far,
           .far = far};

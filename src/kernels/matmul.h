@@ -29,6 +29,9 @@ struct PanelProduct {
   int rows;    // of the output
   float* out;  // row r of this product at out + r * out_stride
   int64_t out_stride;
+  // What the caller reads after the last panel, to be asked for early; null: not known. Any
+  // address.
+  const std::byte* after = nullptr;
 };
 
 using FloatProduct = PanelProduct<float>;                // kF32, kF16, kBF16 panels

@@ -12,7 +12,7 @@ struct FloatKernel {
   using Floats = typename Words::Floats;
   static constexpr int kTileRows = Words::kProductTileRows;
   static constexpr int64_t kVectorBytes = kPanelRows * (kType == DType::kF32 ? 4 : 2);
-  static constexpr int kAheadRowsMin = Words::kAheadRowsMin;
+  static constexpr int64_t kNearBytes = Words::kNearBytes;
   static constexpr int64_t kStepWidth = 16;
   static constexpr int64_t kStepBytes = kStepWidth * kVectorBytes;
   using Tile = RowTile<float, kTileRows>;

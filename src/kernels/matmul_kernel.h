@@ -12,15 +12,21 @@
 namespace remontoir {
 
 // Weights to ask for while there is arithmetic to do: a few rows are bound by waiting for them. One
-// tile reads a stream: the first-level cache gets what comes next and the second-level cache what
-// comes later, on into the next panels. Several tiles share the next panel out.
+// tile reads a stream: the second-level cache gets what comes later, on into the next panels, and
+// the first-level cache what comes next, where the instruction set's kernels gain by that. Several
+// tiles share the next panel out.
 class PanelsAhead {
  public:
-  // step_bytes: what a tile reads in a step; 0: nothing is to be asked for.
-  PanelsAhead(const std::byte* panel, int64_t panel_bytes, int64_t step_bytes, int tiles)
-      : near_(panel + (tiles == 1 ? kNearBytes : panel_bytes)),
-        near_bytes_((step_bytes + tiles - 1) / tiles),
-        later_bytes_(tiles > 1 ? 0 : step_bytes) {}
+  // Nothing to ask for.
+  PanelsAhead() = default;
+
+  // For a tile that reads step_bytes in a step. near: null, or what comes next.
+  static PanelsAhead OfStream(const std::byte* near, const std::byte* later, int64_t step_bytes) {
+    return {near, near == nullptr ? 0 : step_bytes, later, step_bytes};
+  }
+  static PanelsAhead Shared(const std::byte* next_panel, int64_t step_bytes, int tiles) {
+    return {next_panel, (step_bytes + tiles - 1) / tiles, nullptr, 0};
+  }
 
   // Once for each step of a tile. Never faults, whatever the address.
   void Prefetch() {
@@ -28,19 +34,23 @@ class PanelsAhead {
       _mm_prefetch(reinterpret_cast<const char*>(near_ + line), _MM_HINT_T0);
     }
     for (int64_t line = 0; line < later_bytes_; line += kCacheLineBytes) {
-      _mm_prefetch(reinterpret_cast<const char*>(near_ + line + kLaterBytes), _MM_HINT_T1);
+      _mm_prefetch(reinterpret_cast<const char*>(later_ + line), _MM_HINT_T1);
     }
     near_ += near_bytes_;
+    later_ += later_bytes_;
   }
 
  private:
   static constexpr int64_t kCacheLineBytes = 64;
-  static constexpr int64_t kNearBytes = 2048;
-  static constexpr int64_t kLaterBytes = 14336;  // beyond the near ones
 
-  const std::byte* near_;
-  int64_t near_bytes_;
-  int64_t later_bytes_;
+  PanelsAhead(const std::byte* near, int64_t near_bytes, const std::byte* later,
+              int64_t later_bytes)
+      : near_(near), later_(later), near_bytes_(near_bytes), later_bytes_(later_bytes) {}
+
+  const std::byte* near_ = nullptr;
+  const std::byte* later_ = nullptr;
+  int64_t near_bytes_ = 0;
+  int64_t later_bytes_ = 0;
 };
 
 // A few input rows of a product, done together in registers.
@@ -126,18 +136,35 @@ inline void PlaceTile(const PanelProduct<Input>& product, int p, int first, int 
   }
 }
 
+// What to ask for during panel p: what lies about so many bytes on in the stream, in whole panels,
+// and behind the last one what the caller reads after.
+template <class Kernel>
+PanelsAhead AheadOf(const PanelProduct<typename Kernel::Input>& product, int p, int tiles) {
+  constexpr int64_t kLaterBytes = 16384;
+  const std::byte* panel = product.panels + p * product.panel_bytes;
+  if (tiles > 1) {
+    return PanelsAhead::Shared(panel + product.panel_bytes, Kernel::kStepBytes, tiles);
+  }
+  const auto distance = static_cast<int>(std::min<int64_t>(
+      (kLaterBytes + product.panel_bytes - 1) / product.panel_bytes, product.panel_count));
+  const std::byte* later = panel + distance * product.panel_bytes;
+  if (p + distance >= product.panel_count && product.after != nullptr) {
+    later = product.after + (p + distance - product.panel_count) * product.panel_bytes;
+  }
+  const std::byte* near = Kernel::kNearBytes == 0 ? nullptr : panel + Kernel::kNearBytes;
+  return PanelsAhead::OfStream(near, later, Kernel::kStepBytes);
+}
+
 // Panel by panel, so that a panel is read from memory once and then serves all rows from the cache.
 template <class Kernel>
 void RunProduct(const PanelProduct<typename Kernel::Input>& product) {
   const RowTiles tiles(product.rows, product.row_pairs, Kernel::kTileRows);
-  const int64_t step_bytes =
-      product.rows * tiles.forms < Kernel::kAheadRowsMin ? 0 : Kernel::kStepBytes;
   for (int p = 0; p < product.panel_count; ++p) {
     const std::byte* panel = product.panels + p * product.panel_bytes;
     typename Kernel::Tile tile;
     tile.pairs = product.row_pairs;
     tile.columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    PanelsAhead ahead(panel, product.panel_bytes, step_bytes, tiles.count);
+    PanelsAhead ahead = AheadOf<Kernel>(product, p, tiles.count);
     tile.ahead = &ahead;
     for (int first = 0; first < product.rows; first += tiles.height) {
       const int rows = std::min(tiles.height, product.rows - first);

@@ -76,7 +76,7 @@ struct QuantisedKernel {
   using Input = ActivationBlock;
   using Floats = typename Words::Floats;
   static constexpr int kTileRows = Block::template kTileRows<Format>;
-  static constexpr int kAheadRowsMin = Words::kAheadRowsMin;
+  static constexpr int64_t kNearBytes = Words::kNearBytes;
   static constexpr int64_t kStepWidth = kActivationBlock;
   static constexpr int64_t kStepBytes = (Format::kSpanBytes + Format::kSpan - 1) / Format::kSpan;
   using Tile = RowTile<ActivationBlock, kTileRows>;

@@ -91,7 +91,7 @@ class UnpackedProduct {
     typename Kernel::Tile tile;
     tile.pairs = product.row_pairs;
     tile.columns = std::min(kPanelRows, product.columns - p * kPanelRows);
-    PanelsAhead nothing(panel, 0, 0, tiles.count);
+    PanelsAhead nothing;
     tile.ahead = &nothing;
     for (int64_t begin = 0; begin < blocks; begin += kPieceBlocks) {
       const int64_t end = std::min(begin + kPieceBlocks, blocks);

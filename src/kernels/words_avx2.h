@@ -148,7 +148,8 @@ struct Avx2Words {
                                  (_mm256_movemask_ps(mask.high) << 8));
   }
   static Mask FromBits(uint32_t bits) { return {LanesOf(bits & 0xff), LanesOf(bits >> 8)}; }
-  // Lanes whose number, counted from `first`, lies in [begin, end).
+  // Lanes whose number, counted from `first`, lies in [begin, end): 0 <= begin < end <= 64, and
+  // `first` is below 64.
   static Mask LanesBetween(int first, int begin, int end) {
     return {Between(first, begin, end), Between(first + 8, begin, end)};
   }

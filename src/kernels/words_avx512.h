@@ -88,8 +88,10 @@ struct Avx512Words {
   static bool All(Mask mask) { return mask == 0xffff; }
   static uint32_t Bits(Mask mask) { return mask; }
   static Mask FromBits(uint32_t bits) { return static_cast<Mask>(bits); }
+  // The 64 lanes that they are of all `first` come out of two shifts.
   static Mask LanesBetween(int first, int begin, int end) {
-    return static_cast<Mask>(First(end - first) & ~First(begin - first));
+    const uint64_t between = (~uint64_t{0} >> (64 - end)) & (~uint64_t{0} << begin);
+    return static_cast<Mask>(between >> first);
   }
 
   static Floats RoundToWhole(Floats x) {

@@ -122,11 +122,11 @@ inline const RowKernel kRowKernels[] = {
        for (const uint32_t word : BitsOf(state, 1)) bits.push_back(word);
        return bits;
      }},
-    {"finish_row",
+    {"finish_rows",
      [](const RowCall& c) {
        float* out = c.Out();
-       c.table.finish_row(*c.arrays.In(std::vector<SoftmaxState>{{2.5F, 1.25F}}), c.In(1), c.width,
-                          c.arrays.In(std::vector<float>{0.5F}), out);
+       c.table.finish_rows(c.arrays.In(std::vector<SoftmaxState>{{2.5F, 1.25F}}), c.In(1), 1,
+                           c.width, c.arrays.In(std::vector<float>{0.5F}), out);
        return c.Result(out);
      }},
 };

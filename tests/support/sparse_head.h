@@ -160,10 +160,8 @@ class SparseHead {
     return rows;
   }
   void Finish(const std::vector<SoftmaxState>& states, std::vector<float>* sums) const {
-    for (size_t r = 0; r < states.size(); ++r) {
-      float* sum = sums->data() + r * static_cast<size_t>(shape_.value_width);
-      kernels_->finish_row(states[r], sum, shape_.value_width, nullptr, sum);
-    }
+    kernels_->finish_rows(states.data(), sums->data(), static_cast<int>(states.size()),
+                          shape_.value_width, nullptr, sums->data());
   }
 
   const KernelTable* kernels_;

@@ -38,6 +38,10 @@ TEST(MeasureMasked, HasEveryTypeWidthBlockAndDensity) {
     // Rows of a mask share blocks, so that the density of few rows scatters.
     EXPECT_NEAR(row.density, wanted[i % 4], 0.3 * wanted[i % 4] + 0.06) << i;
     EXPECT_GT(row.effective.median, 0);
+    // Half of the pairs at the diagonal are of keys to come, and a mask keeps the diagonal.
+    EXPECT_LT(row.pair_density, row.density) << i;
+    EXPECT_NEAR(row.effective_of_pairs.median / row.effective.median,
+                row.pair_density / row.density, 1e-9);
   }
   ASSERT_NE(report->Worst(128, 128), nullptr);
   EXPECT_EQ(report->Worst(128, 128)->keys_per_block, 128);

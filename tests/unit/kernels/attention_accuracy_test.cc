@@ -107,7 +107,8 @@ class Problem {
       });
       table.merge_partial(partial_state, partial_sum.data(), case_.width, &state, sum.data());
     }
-    table.finish_row(state, sum.data(), case_.width, case_.sink ? &kSink : nullptr, sum.data());
+    table.finish_rows(&state, sum.data(), 1, case_.width, case_.sink ? &kSink : nullptr,
+                      sum.data());
     return sum;
   }
 

@@ -166,10 +166,10 @@ std::vector<float> Attend(const KernelTable& table, const AttentionCase& c, cons
                           &sums[r * width]);
     }
   }
-  for (size_t r = 0; r < rows.size(); ++r) {
-    table.finish_row(states[r], &sums[r * width], c.value_width, c.sink ? &rows[r].sink : nullptr,
-                     &sums[r * width]);
-  }
+  std::vector<float> sinks;
+  for (const auto& row : rows) sinks.push_back(row.sink);
+  table.finish_rows(states.data(), sums.data(), static_cast<int>(rows.size()), c.value_width,
+                    c.sink ? sinks.data() : nullptr, sums.data());
   return sums;
 }
 
@@ -376,10 +376,10 @@ INSTANTIATE_TEST_SUITE_P(Factors, AttentionScores, testing::Values(0.5F, 4.0F, 4
 
 TEST(AttentionRowWithoutKeys, IsZeros) {
   for (const KernelTable* table : RunnableTables()) {
-    const SoftmaxState nothing;
-    std::vector<float> out(16, 0.0F);
-    table->finish_row(nothing, out.data(), 16, nullptr, out.data());
-    EXPECT_EQ(out, std::vector<float>(16, 0.0F));
+    const SoftmaxState nothing[2];
+    std::vector<float> out(32, 0.0F);
+    table->finish_rows(nothing, out.data(), 2, 16, nullptr, out.data());
+    EXPECT_EQ(out, std::vector<float>(32, 0.0F));
   }
 }
 

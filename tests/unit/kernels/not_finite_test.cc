@@ -179,7 +179,7 @@ class OddAttention : public testing::TestWithParam<DType> {
         SoftmaxState state = states[r];
         table.merge_partial(states[r], sums.data() + r * static_cast<size_t>(width), width, &state,
                             sum);
-        table.finish_row(state, sum, width, nullptr, sum);
+        table.finish_rows(&state, sum, 1, width, nullptr, sum);
         out.push_back(state.max);
         out.push_back(state.sum);
       }
