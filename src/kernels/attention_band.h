@@ -27,6 +27,7 @@ struct AttentionBand {
   bool settled[kRowsMax];     // the reference stands until a score is far above it
   float rescale[kRowsMax];    // of the sums so far
   bool moved;                 // some rescale of the strip is not 1
+  bool fresh;                 // no tile has been added: the sums are still anything
   int begin[kRowsMax];        // keys of the tile that the row sees
   int end[kRowsMax];
   alignas(64) float lanes[kRowsMax][scalar::kLanes];     // sums of weights

@@ -38,6 +38,7 @@ class AttentionKernel {
       } else {
         RunPanels<kType>(partial, seen, &band);
       }
+      if (band.fresh) ClearSums(partial, 0, band.rows, &band);
       for (int r = 0; r < band.rows; ++r) {
         partial.states[first + r] = {band.reference[r],
                                      Words::FoldLanes(Words::Load(band.lanes[r]))};
@@ -92,8 +93,15 @@ class AttentionKernel {
       seen.common_end = std::min(seen.common_end, row.key_end);
       seen.end = std::max(seen.end, row.key_end);
     }
-    std::fill_n(band->sum[0], band->rows * width, 0.0F);
+    band->fresh = true;
     return seen;
+  }
+
+  // What no tile has been added to is zeros: rows [begin, end).
+  static void ClearSums(const AttentionPartial& partial, int begin, int end, Band* band) {
+    if (begin < end) {
+      std::fill_n(band->sum[begin], int64_t{end - begin} * partial.value_width, 0.0F);
+    }
   }
 
   // Calls run(first row, integral constant of the height) for tiles of rows [row, end).
@@ -248,6 +256,10 @@ class AttentionKernel {
       while (rows.begin < rows.end && band->end[rows.end - 1] == 0) --rows.end;
       if (rows.begin == rows.end) return;
     }
+    if (band->fresh) {
+      ClearSums(partial, 0, rows.begin, band);
+      ClearSums(partial, rows.end, band->rows, band);
+    }
     Asking values = AskingOf<kType>(rows, kPanels, partial.value_width);
     Asking next_keys = AskingOf<kType>(rows, SixteensOf(partial.value_width), partial.key_width);
     for (int row = rows.begin; row < rows.end; row += Band::kStripRows) {
@@ -259,6 +271,7 @@ class AttentionKernel {
       Weigh(partial, strip, band);
       AddValues<kType>(partial, place, strip, tiles, &next_keys, band);
     }
+    band->fresh = false;
   }
 
   template <DType kType>

@@ -273,7 +273,8 @@ class AttentionProducts {
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kCount; ++v) {
-        sums[r][v] = Words::Load(band.sum[row + r] + column + v * kLanes);
+        sums[r][v] = Words::Zero();
+        if (!band.fresh) sums[r][v] = Words::Load(band.sum[row + r] + column + v * kLanes);
       }
     }
     if (moved) {
@@ -321,7 +322,7 @@ class AttentionProducts {
     const int width = partial.value_width;
     const bool all = keys.begin == keys.common && keys.common_end == keys.end;
     const int end = all ? keys.end : band.end[r];
-    float sum = band.sum[r][column] * band.rescale[r];
+    float sum = band.fresh ? 0 : band.sum[r][column] * band.rescale[r];
     for (int key = all ? keys.begin : band.begin[r]; key < end; ++key) {
       float weight = (*band.Weights(r))[key];
       if constexpr (kType == DType::kQ8_0) {
