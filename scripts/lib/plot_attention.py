@@ -51,12 +51,12 @@ def lists():
 
 def curves(rows):
     left, top, right, bottom = PLOT
-    low, high = 0.5, 1.1
+    low, high = 0.5, 1.2
     x = lambda density: left + (right - left) * density / 0.55
     y = lambda effective: bottom - (bottom - top) * (max(low, effective) - low) / (high - low)
     yield text(left, top - 26, "density x dense time / masked time", "start")
     yield f'<rect x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" fill="none" stroke="#888"/>'
-    for i in range(7):
+    for i in range(8):
         at = low + i / 10
         yield f'<line x1="{left}" x2="{right}" y1="{y(at):.1f}" y2="{y(at):.1f}" stroke="#ddd"/>'
         yield text(left - 8, y(at) + 4, f"{at:.1f}", "end")
