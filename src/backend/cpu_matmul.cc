@@ -31,6 +31,8 @@ struct TileGrid {
   int32_t panels_per_tile = 1;
 
   int32_t tiles() const { return row_tiles * panel_tiles; }
+  // Rows vary fastest: the workers read the same panels at about the same time.
+  int64_t FirstPanel(int32_t tile) const { return int64_t{tile / row_tiles} * panels_per_tile; }
 };
 
 int64_t DivideUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
@@ -242,25 +244,14 @@ class MatMulStep final : public Step {
   bool ReadsWeights() const override { return true; }
   void NoteNext(const Step* next) override { next_ = next; }
   const std::byte* FirstWeights(int32_t tile) const override {
-    const int64_t rows = round_.Rows(group_.in->space);
-    for (int32_t p = 0; p < grid_count(); ++p) {
-      const TileGrid grid = GridOf(p, rows);
-      if (tile < grid.tiles()) {
-        const int64_t panel = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
-        return PanelOf(group_.products[static_cast<size_t>(p)], 0, panel);
-      }
-      tile -= grid.tiles();
-    }
-    return nullptr;
+    return FirstWeightsOf(PlanGrids(round_.Rows(group_.in->space)), tile);
   }
 
   int32_t Begin() override {
     rows_ = round_.Rows(group_.in->space);
+    grids_ = PlanGrids(rows_);
     tiles_ = 0;
-    for (int32_t p = 0; p < grid_count(); ++p) {
-      grids_[static_cast<size_t>(p)] = GridOf(p, rows_);
-      tiles_ += grids_[static_cast<size_t>(p)].tiles();
-    }
+    for (const TileGrid& grid : grids_) tiles_ += grid.tiles();
     return tiles_;
   }
 
@@ -273,8 +264,7 @@ class MatMulStep final : public Step {
     product.plan = &group_.products[p];
     product.in = group_.in;
     product.after = after;
-    // Rows vary fastest: the workers read the same panels at about the same time.
-    product.panel_begin = int64_t{tile / grid.row_tiles} * grid.panels_per_tile;
+    product.panel_begin = grid.FirstPanel(tile);
     product.panel_end = std::min(product.panel_begin + grid.panels_per_tile,
                                  product.plan->weight->layout.panel_count());
     product.in_row = int64_t{tile % grid.row_tiles} * grid.rows_per_tile;
@@ -289,17 +279,31 @@ class MatMulStep final : public Step {
   }
 
  private:
+  using Grids = std::array<TileGrid, kProductsMax>;  // those behind the last have no tiles
+
   // The products of a gated layer share one.
-  int32_t grid_count() const { return group_.gate != nullptr ? 1 : group_.count; }
-  TileGrid GridOf(int32_t p, int64_t rows) const {
-    const PackedLayout& layout = group_.products[static_cast<size_t>(p)].weight->layout;
-    if (group_.gate != nullptr) return PlanGrid(layout, rows, round_.workers, 2, kGateStep);
-    return PlanGrid(layout, rows, round_.workers);
+  Grids PlanGrids(int64_t rows) const {
+    Grids grids;
+    if (group_.gate != nullptr) {
+      grids[0] = PlanGrid(group_.products[0].weight->layout, rows, round_.workers, 2, kGateStep);
+      return grids;
+    }
+    for (size_t p = 0; p < static_cast<size_t>(group_.count); ++p) {
+      grids[p] = PlanGrid(group_.products[p].weight->layout, rows, round_.workers);
+    }
+    return grids;
+  }
+  const std::byte* FirstWeightsOf(const Grids& grids, int32_t tile) const {
+    for (size_t p = 0; p < grids.size(); ++p) {
+      if (tile < grids[p].tiles()) return PanelOf(group_.products[p], 0, grids[p].FirstPanel(tile));
+      tile -= grids[p].tiles();
+    }
+    return nullptr;
   }
   // Workers take tiles in turns, about, in this step and the next one.
   const std::byte* After(int32_t tile) const {
     const int32_t following = tile + round_.workers;
-    if (following < tiles_) return FirstWeights(following);
+    if (following < tiles_) return FirstWeightsOf(grids_, following);
     return next_ == nullptr ? nullptr : next_->FirstWeights(following - tiles_);
   }
 
@@ -309,7 +313,7 @@ class MatMulStep final : public Step {
   int32_t rows_ = 0;
   int32_t tiles_ = 0;
   bool quantise_ = false;
-  std::array<TileGrid, kProductsMax> grids_;
+  Grids grids_;
 };
 
 class GroupedMatMulStep final : public Step {
@@ -360,7 +364,7 @@ class GroupedMatMulStep final : public Step {
     product.in = group_.in;
     product.expert = run.expert;
     product.after = After(tile);
-    product.panel_begin = FirstPanel(run, tile);
+    product.panel_begin = run.grid.FirstPanel(local);
     product.panel_end = std::min(product.panel_begin + run.grid.panels_per_tile,
                                  run.plan->weight->layout.panel_count());
     product.out_row = routing.first_row[static_cast<size_t>(run.expert)] + row_begin;
@@ -401,15 +405,12 @@ class GroupedMatMulStep final : public Step {
                          [](int32_t wanted, const Run& run) { return wanted < run.first_tile; });
     return *(after - 1);
   }
-  static int64_t FirstPanel(const Run& run, int32_t tile) {
-    return int64_t{(tile - run.first_tile) / run.grid.row_tiles} * run.grid.panels_per_tile;
-  }
   // Workers take tiles in turns, about.
   const std::byte* After(int32_t tile) const {
     const int32_t following = tile + round_.workers;
     if (following >= tiles_) return nullptr;
     const Run& run = RunOf(following);
-    return PanelOf(*run.plan, run.expert, FirstPanel(run, following));
+    return PanelOf(*run.plan, run.expert, run.grid.FirstPanel(following - run.first_tile));
   }
 
   const RoundState& round_;
@@ -438,7 +439,7 @@ class HeadMatMulStep final : public Step {
     piece.plan = &product_.plan;
     piece.in = product_.in;
     piece.expert = head;
-    piece.panel_begin = int64_t{local / grid_.row_tiles} * grid_.panels_per_tile;
+    piece.panel_begin = grid_.FirstPanel(local);
     piece.panel_end = std::min(piece.panel_begin + grid_.panels_per_tile,
                                product_.plan.weight->layout.panel_count());
     piece.in_row = int64_t{local % grid_.row_tiles} * grid_.rows_per_tile;
